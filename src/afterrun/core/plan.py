@@ -1,0 +1,288 @@
+"""The plan: policy + store + one ``now``. It says what would go and why the rest stays; it deletes nothing.
+
+`judged_pages` is the one walk over candidates: a plan counts what it yields, a sweep removes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from afterrun.core.errors import StoreFailure, UsageError, did_you_mean
+from afterrun.core.facts import Unit, key_text
+from afterrun.core.guard import Count
+from afterrun.core.judge import Group, Judgement, Rank, Rules, Verdict, judge
+from afterrun.core.policy import Policy
+from afterrun.core.report import Report, UnitCounts
+from afterrun.core.store import Cursor, Store
+from afterrun.core.times import Instant
+
+MAX_UNIT_ROWS: Final = 200_000
+"""Rows of one unit above which no batch takes it: it is deferred as ``oversized`` and the plan names it."""
+
+LARGE_UNIT_ROWS: Final = 50_000
+"""Rows of one unit above which its removal may hold locks longer than any batch; the plan names it."""
+
+SAMPLE: Final = 200
+SAMPLE_A_PAGE: Final = 50
+"""Units whose content is measured to estimate the size of all."""
+
+MANY_GROUPS: Final = 0.8
+"""Share of groups to units from which ``keep_last`` hardly lets anything go, and the plan says so."""
+
+NAMED: Final = 20
+"""Oversized units that a report names one by one."""
+
+
+class JudgedPage(NamedTuple):
+    """One page of candidates with their judgements, and the cursor after it (``None`` at the end)."""
+
+    units: Sequence[tuple[Unit, Judgement]]
+    scanned: int
+    cursor: Cursor | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a policy means for one store at one ``now``."""
+
+    rules: Rules
+    fingerprint: str
+    streams: tuple[int, ...]
+    notices: tuple[str, ...] = ()
+
+
+def make_plan(
+    store: Store, policy: Policy, *, now: Instant, skip_streams: frozenset[int] = frozenset()
+) -> Plan:
+    """Resolve a policy against a store. Raises `UsageError` for a group column that the profile lacks."""
+    columns = store.group_columns
+    wanted = columns if policy.group_by is None else policy.group_by
+    for name in wanted:
+        if name not in columns:
+            raise UsageError(
+                f"the profile {store.profile_name} cannot group by {name!r}{did_you_mean(name, columns)}; "
+                f"its group columns: {', '.join(columns) or 'none'}"
+            )
+    places = tuple(columns.index(name) for name in wanted)
+    newest: Mapping[Group, Rank] = {}
+    if policy.keep_last is not None:
+        newest = store.newest_kept(
+            places,
+            count=policy.keep_last,
+            any_status=policy.keep_last_counts == "any",
+            now=now,
+        )
+    rules = Rules(now=now, policy=policy, cutoff=policy.cutoff(now), places=places, newest=newest)
+    streams = tuple(i for i in range(len(store.streams())) if i not in skip_streams)
+    notices = tuple(_stray_pins(store, policy))
+    return Plan(rules=rules, fingerprint=fingerprint(store, policy), streams=streams, notices=notices)
+
+
+def _stray_pins(store: Store, policy: Policy) -> Iterator[str]:
+    """Say which pins hold nothing, so that a misspelt one is noticed before its run is gone."""
+    stray = sorted(policy.pins - store.known(policy.pins)) if policy.pins else []
+    if stray:
+        names = ", ".join(repr(pin[:40]) for pin in stray[:3])
+        yield f"{len(stray)} pins are the id of no run in this store: {names}"
+
+
+def fingerprint(store: Store, policy: Policy) -> str:
+    """Name a policy on a store: no clock, so the same question has the same name tomorrow.
+
+    It has no ids in it, but a digest of the pins: with one pin less, it is another question.
+    """
+    pins = hashlib.sha256(json.dumps(sorted(policy.pins)).encode()).hexdigest()
+    rules = {**policy.canonical(), "pins": pins}
+    text = json.dumps([store.identity, store.profile_name, rules], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def judged_pages(
+    store: Store, plan: Plan, *, limit: int, start: Cursor | None = None
+) -> Iterator[JudgedPage]:
+    """Yield pages of judged candidates, from ``start`` to the end of the last stream.
+
+    Raises `StoreFailure` if the store's cursor fails to grow, rather than turn in circles.
+    """
+    cutoff = plan.rules.cutoff
+    first = 0 if start is None else start.stream
+    streams = [stream for stream in plan.streams if stream >= first] if cutoff is not None else []
+    for stream in streams:
+        cursor: Cursor | None = start if start and start.stream == stream else Cursor(stream)
+        while cursor is not None and cutoff is not None:
+            page = store.page(cursor, cutoff=cutoff, limit=limit)
+            if page.cursor == cursor:
+                raise StoreFailure("cursor", "the store's cursor did not move; nothing more was read")
+            cursor = page.cursor
+            following = None if cursor is None and stream == streams[-1] else cursor or Cursor(stream + 1)
+            judged = [(unit, judge(unit, plan.rules)) for unit in page.units]
+            judged_page = JudgedPage(judged, page.scanned, following)
+            del page, judged  # so that no page is held while the next one is read
+            yield judged_page
+            del judged_page
+
+
+def tally(counts: UnitCounts, unit: Unit, judgement: Judgement) -> None:
+    """Count one judged unit."""
+    counts.members += len(unit.members)
+    if judgement.verdict is Verdict.EXPIRED:
+        counts.expired += 1
+    elif judgement.verdict is Verdict.RECENT:
+        counts.recent += 1
+    elif judgement.verdict is Verdict.PROTECTED:
+        counts.protected.update({reason.name for reason in judgement.protected})
+    else:
+        counts.blocked.update({reason.name for reason in judgement.blocked})
+
+
+def new_report(store: Store, plan: Plan, *, dry_run: bool) -> Report:
+    """Start a report with all that is known before the first page."""
+    return Report(
+        store=store.url,
+        profile=store.profile_name,
+        schema=store.schema(),
+        dry_run=dry_run,
+        now=plan.rules.now,
+        policy=plan.rules.policy.canonical(),
+        fingerprint=plan.fingerprint,
+        kind=store.kind,
+        notices=[*store.schema().problems, *store.schema().notices, *plan.notices],
+    )
+
+
+def count_expired(store: Store, plan: Plan, *, limit: Count, page: int) -> Count:
+    """Count units that would go, and their runs, but stop once there are more of both than ``limit``."""
+    units = runs = 0
+    for judged in judged_pages(store, plan, limit=page):
+        going = [unit for unit, judgement in judged.units if judgement.verdict is Verdict.EXPIRED]
+        units += len(going)
+        runs += sum(len(unit.members) for unit in going)
+        if units > limit.units and runs > limit.runs:
+            break
+    return Count(units, runs)
+
+
+class Surveyed(NamedTuple):
+    """One page of a survey: its judged units, those of them that would go, and the rows that these take."""
+
+    units: Sequence[tuple[Unit, Judgement]]
+    going: Sequence[Unit]
+    rows: int
+
+
+class Survey:
+    """Counts a whole store under a plan, page by page, in bounded memory.
+
+    ``only`` narrows what would go to units with these ids; other expired ones count as skipped. ``watch`` is
+    told of every page, so that whoever wants to know more of the same units need not read them again.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        plan: Plan,
+        *,
+        only: Collection[str] | None = None,
+        watch: Callable[[Surveyed], None] | None = None,
+    ) -> None:
+        """Prepare a survey; nothing is read yet."""
+        self._store = store
+        self._plan = plan
+        self._only = only
+        self._watch = watch
+        self._sampled: list[tuple[int, int]] = []
+        self._whole = True
+        self._decided: Counter[str] = Counter()
+        self.report = new_report(store, plan, dry_run=True)
+
+    def expired(self, *, page: int) -> Iterator[Unit]:
+        """Read and count all candidates; yield the units that would go. The report is whole at the end."""
+        for judged in judged_pages(self._store, self._plan, limit=page):
+            going, rows = self._weigh(self._count_page(judged))
+            if self._watch is not None:
+                self._watch(Surveyed(judged.units, going, rows))
+            yield from going
+        self._finish()
+
+    def _count_page(self, judged: JudgedPage) -> list[Unit]:
+        counts = self.report.units
+        counts.scanned += judged.scanned
+        going = []
+        for unit, judgement in judged.units:
+            tally(counts, unit, judgement)
+            self._decided.update({reason.name for reason in judgement.kept})
+            self._whole = self._whole and unit.complete
+            if judgement.verdict is Verdict.EXPIRED:
+                if self._only is None or key_text(unit.key) in self._only:
+                    going.append(unit)
+                else:
+                    counts.skipped["not in the plan file"] += 1
+        return going
+
+    def _weigh(self, going: Sequence[Unit]) -> tuple[Sequence[Unit], int]:
+        """Count the rows that would go; set aside units that no batch will take."""
+        if not going:
+            return going, 0
+        report = self.report
+        rows = self._store.count(going)
+        if sum(rows.values()) > LARGE_UNIT_ROWS:
+            going = self._set_heavy_aside(going)
+            rows = self._store.count(going)
+        report.rows.update(rows)
+        report.keys_forgotten += self._store.forgets(going)
+        if len(self._sampled) * SAMPLE_A_PAGE < SAMPLE:
+            self._sampled.append(self._store.measure(going[:SAMPLE_A_PAGE]))
+        return going, sum(rows.values())
+
+    def _set_heavy_aside(self, going: Sequence[Unit]) -> Sequence[Unit]:
+        report = self.report
+        weights = self._store.weigh(going)
+        weighed = list(zip(going, weights, strict=True))
+        heavy = [unit for unit, rows in weighed if rows > MAX_UNIT_ROWS]
+        large = [unit for unit, rows in weighed if LARGE_UNIT_ROWS < rows <= MAX_UNIT_ROWS]
+        report.oversized.extend(key_text(unit.key) for unit in heavy[: NAMED - len(report.oversized)])
+        report.large.extend(key_text(unit.key) for unit in large[: NAMED - len(report.large)])
+        report.units.deferred += len(heavy)
+        report.units.expired -= len(heavy)
+        return [unit for unit, rows in weighed if rows <= MAX_UNIT_ROWS]
+
+    def _finish(self) -> None:
+        report, rules = self.report, self._plan.rules
+        outside = self._store.outside(cutoff=rules.cutoff, now=rules.now)
+        counts = report.units
+        if not self._whole:  # the walk stopped early somewhere: take the aggregate's count
+            counts.members = outside.within
+        counts.members += outside.members
+        counts.unrooted = outside.unrooted
+        counts.recent += outside.recent
+        counts.protected.update(outside.protected)
+        counts.blocked.update(outside.blocked)
+        report.backlog_before = report.backlog_after = counts.expired
+        size, rows = (sum(part) for part in zip(*self._sampled, strict=True)) if self._sampled else (0, 0)
+        report.logical_bytes = size * sum(report.rows.values()) // rows if rows else 0
+        report.notices.extend(self._advice(outside_recent=outside.recent))
+
+    def _advice(self, *, outside_recent: int) -> Iterator[str]:
+        """Say what a careful reader of the policy would want to know."""
+        policy, units = self._plan.rules.policy, self.report.units
+        total = units.expired + units.recent
+        if policy.keep_last is not None:
+            if not self._decided["keep-last"]:
+                yield "keep_last decided nothing: no unit that the other rules let go is among the newest"
+            groups = self._store.groups(self._plan.rules.places)
+            if groups and total and groups >= MANY_GROUPS * total:
+                yield (
+                    f"there are about as many groups ({groups}) as units ({total}), so keep_last lets hardly "
+                    "anything go: group by fewer columns"
+                )
+        if policy.keep_for is not None and not (self._decided["keep-for"] or outside_recent):
+            yield "keep_for decided nothing: every unit that ended is older"
+        if policy.before is not None and not (self._decided["before"] or outside_recent):
+            yield "before decided nothing: every unit that ended did so earlier"
+        if units.expired:
+            yield "a policy applies to everything in the store, also to what ended before it was written"

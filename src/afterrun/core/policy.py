@@ -1,0 +1,103 @@
+"""What to keep: a policy is a value, checked when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Final, Literal
+
+from afterrun.core.errors import Refused, UsageError
+from afterrun.core.times import Instant, format_duration, iso, micros, to_instant
+
+DEFAULT_GRACE: Final = timedelta(hours=1)
+"""Time after the end before age counts: late writes of a run that has just ended settle in it."""
+
+MAX_KEEP_LAST: Final = 1_000_000_000
+
+
+class Forever(Enum):
+    """The age limit that no age reaches. A word of its own, never 0 or -1."""
+
+    FOREVER = "forever"
+
+
+FOREVER: Final = Forever.FOREVER
+Counted = Literal["successful", "any"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """How long and how many units to keep; each rule that is set keeps more.
+
+    Attributes:
+        keep_for: keep a unit this long after its end.
+        before: keep every unit that ended at this moment or later.
+        keep_last: keep a unit while fewer than this many counted units of its group are newer.
+        keep_last_counts: which units ``keep_last`` counts: ``successful`` or ``any``.
+        group_by: the profile's group columns that make a group; ``None`` takes all of them.
+        grace: a unit that ended less than this ago stays, whatever the other rules say.
+        pins: ids of runs whose unit stays.
+
+    Raises `UsageError` for a value that makes no sense and `Refused` for a policy without a rule.
+    """
+
+    keep_for: timedelta | Forever | None = None
+    before: datetime | None = None
+    keep_last: int | None = None
+    keep_last_counts: Counted = "successful"
+    group_by: tuple[str, ...] | None = None
+    grace: timedelta = DEFAULT_GRACE
+    pins: frozenset[str] = field(default_factory=frozenset)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be meant."""
+        if self.keep_for is None and self.before is None and self.keep_last is None:
+            raise Refused(
+                "empty-policy",
+                "the policy keeps nothing, so it is refused: give --keep-for 30d, --keep-last 10 or "
+                "--before TIMESTAMP (`forever` keeps everything)",
+            )
+        if isinstance(self.keep_for, timedelta) and self.keep_for <= timedelta():
+            raise UsageError("keep_for must be longer than nothing; to keep everything write forever")
+        if self.keep_last is not None and not 1 <= self.keep_last <= MAX_KEEP_LAST:
+            raise UsageError(f"keep_last must be at least 1 and at most {MAX_KEEP_LAST}")
+        if self.keep_last is None and self.group_by is not None:
+            raise UsageError("group_by says how keep_last counts, and keep_last is not set")
+        if self.grace < timedelta():
+            raise UsageError("grace cannot be negative")
+        if self.before is not None and self.before.tzinfo is None:
+            raise UsageError("before needs a time zone")
+
+    def cutoff(self, now: Instant) -> Instant | None:
+        """Return the instant a unit must have ended before, by the rules of age; ``None`` is never."""
+        if self.keep_for is FOREVER:
+            return None
+        limits = [now - micros(self.grace)]
+        if isinstance(self.keep_for, timedelta):
+            limits.append(now - micros(self.keep_for))
+        if self.before is not None:
+            limits.append(to_instant(self.before))
+        return min(limits)
+
+    def canonical(self) -> dict[str, object]:
+        """Return the rules that are set, in one spelling: for reports and for the fingerprint.
+
+        Pins are a count here: they are ids, and adding one can only keep more.
+        """
+        words: dict[str, object] = {}
+        if self.keep_for is not None:
+            words["keep_for"] = (
+                format_duration(self.keep_for) if isinstance(self.keep_for, timedelta) else "forever"
+            )
+        if self.before is not None:
+            words["before"] = iso(to_instant(self.before))
+        if self.keep_last is not None:
+            words["keep_last"] = self.keep_last
+            words["keep_last_counts"] = self.keep_last_counts
+            if self.group_by is not None:
+                words["group_by"] = list(self.group_by)
+        words["grace"] = format_duration(self.grace)
+        if self.pins:
+            words["pins"] = len(self.pins)
+        return words

@@ -1,0 +1,117 @@
+"""The report: what a plan found, or what a sweep did. Its JSON is a contract with scripts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from afterrun.core.space import Reclaim
+from afterrun.core.store import Schema
+from afterrun.core.times import Instant, iso
+
+Ended = Literal["completed", "budget", "interrupted", "guard", "locked", "failed"]
+COUNTED_ENDS: Final = ("completed", "budget", "interrupted")
+"""Endings after which the work that was done counts as a finished sweep of the store."""
+
+
+@dataclass(slots=True)
+class UnitCounts:
+    """Units of one kind. ``protected`` and ``blocked`` count a unit under each of its reasons."""
+
+    scanned: int = 0
+    expired: int = 0
+    recent: int = 0
+    protected: Counter[str] = field(default_factory=Counter)
+    blocked: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    removed: int = 0
+    deferred: int = 0
+    members: int = 0
+    unrooted: int = 0
+
+    def as_json(self) -> dict[str, object]:
+        """Return plain values, reasons in a fixed order."""
+        return {
+            "scanned": self.scanned,
+            "expired": self.expired,
+            "recent": self.recent,
+            "protected": dict(sorted(self.protected.items())),
+            "blocked": dict(sorted(self.blocked.items())),
+            "skipped": dict(sorted(self.skipped.items())),
+            "removed": self.removed,
+            "deferred": self.deferred,
+            "members": self.members,
+            "unrooted": self.unrooted,
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What one plan or sweep comes to. Sizes are bytes, times seconds."""
+
+    store: str
+    profile: str
+    schema: Schema
+    dry_run: bool
+    now: Instant
+    policy: dict[str, object]
+    fingerprint: str
+    kind: str = "tree"
+    units: UnitCounts = field(default_factory=UnitCounts)
+    rows: Counter[str] = field(default_factory=Counter)
+    keys_forgotten: int = 0
+    logical_bytes: int = 0
+    file_before: int = 0
+    file_after: int = 0
+    backlog_before: int = 0
+    backlog_after: int = 0
+    gaining: bool | None = None
+    seconds: float = 0.0
+    longest_batch: float = 0.0
+    batches: int = 0
+    ended: Ended = "completed"
+    message: str = ""
+    notices: list[str] = field(default_factory=list)
+    oversized: list[str] = field(default_factory=list)
+    large: list[str] = field(default_factory=list)
+    backup: dict[str, object] | None = None
+    reclaim: Reclaim | None = None
+
+    def as_json(self) -> dict[str, object]:
+        """Return the object that ``--json`` prints."""
+        return {
+            "store": self.store,
+            "profile": self.profile,
+            "schema": {"version": self.schema.version, "read": self.schema.read},
+            "dry_run": self.dry_run,
+            "now": iso(self.now),
+            "policy": self.policy,
+            "fingerprint": self.fingerprint,
+            "units": {self.kind: self.units.as_json()},
+            "rows": dict(self.rows),
+            "blobs": {"count": 0, "bytes": 0},
+            "keys_forgotten": self.keys_forgotten,
+            "bytes": {
+                "logical": self.logical_bytes,
+                "file_before": self.file_before,
+                "file_after": self.file_after,
+            },
+            "backlog": {
+                "before": self.backlog_before,
+                "after": self.backlog_after,
+                "gaining": self.gaining,
+            },
+            "seconds": {
+                "total": round(self.seconds, 6),
+                "longest_batch": round(self.longest_batch, 6),
+            },
+            "batches": self.batches,
+            "ended": self.ended,
+            "message": self.message,
+            "notices": self.notices,
+            "oversized": self.oversized,
+            "large": self.large,
+            "backup": self.backup,
+            "reclaim": None if self.reclaim is None else self.reclaim.as_json(),
+        }

@@ -1,0 +1,361 @@
+"""The sweep: page of candidates, judge, batches, next page, report. One loop for every store.
+
+Facts are read twice: by the page, without a lock, and again inside the transaction that removes. A unit that
+changed in between is skipped alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from afterrun.core.batch import Batch, Pace, Pending, Sizer, Weights, parts
+from afterrun.core.errors import Refused, StoreFailure, UnitFailure
+from afterrun.core.events import BatchDone, BatchFailed, Event, Observer, PageRead, SweepEnded, UnitDeferred
+from afterrun.core.facts import Unit, key_text
+from afterrun.core.judge import Rules, Verdict, judge
+from afterrun.core.plan import MAX_UNIT_ROWS, NAMED, Plan, judged_pages, new_report, tally
+from afterrun.core.report import Ended, Report
+from afterrun.core.store import Census, Cursor, Store, Transaction, Witness
+
+MAX_DEFERRALS: Final = 10
+"""Units deferred one after another, after which the fault is the store's and the sweep ends ``failed``."""
+
+MAX_WORD: Final = 40
+"""Characters of an unknown status that a message repeats."""
+
+RECOUNT_SECONDS: Final = 60.0
+"""How long a census is trusted: an engine that was upgraded meanwhile may write states of a new kind."""
+
+SECONDS_A_ROW: Final = 100e-6
+MAX_UNIT_SECONDS: Final = 60.0
+"""Deadline of a unit that goes alone: 100 microseconds a row, between that of the pace and this."""
+
+
+class Clock(Protocol):
+    """A monotonic clock and a pause; handed in, so that tests need no time."""
+
+    def monotonic(self) -> float:
+        """Return seconds from some fixed moment."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+
+class Deferrals(Protocol):
+    """Memory of units that failed alone."""
+
+    def waiting(self, unit: str) -> bool:
+        """Say whether this unit is to be left alone in this sweep."""
+
+    def defer(self, unit: str, kind: str) -> None:
+        """Note that this unit failed."""
+
+    def clear(self, unit: str) -> None:
+        """Forget a unit that went."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """Bounds of one sweep; ``None`` is no bound. ``units`` counts removals."""
+
+    seconds: float | None = None
+    units: int | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class SweepRequest:
+    """What one sweep shall do.
+
+    ``only`` narrows it to units with these keys; it never adds any. ``gate`` is asked between batches
+    whether to go on; ``start`` is where an earlier sweep was cut off. ``witness`` is asked within each batch
+    about the units that are to go.
+    """
+
+    plan: Plan
+    pace: Pace
+    clock: Clock
+    deferrals: Deferrals
+    budget: Budget = field(default_factory=Budget)
+    gate: Callable[[], bool] = lambda: True
+    observer: Observer = lambda _event: None
+    only: Collection[str] | None = None
+    start: Cursor | None = None
+    witness: Witness | None = None
+
+
+class Sweep:
+    """One pass over one store. ``cursor`` is where the next one goes on, ``None`` after a whole pass.
+
+    ``runs_left``: rows of the run table at the last census, but for what went since; ``None`` without one.
+    """
+
+    def __init__(self, store: Store, request: SweepRequest) -> None:
+        """Prepare a pass; nothing is read yet."""
+        self._store = store
+        self._ask = request
+        self._sizer = Sizer(request.pace, most=request.pace.most_rows)
+        self._weights = Weights()
+        self._pending = Pending(most_members=request.pace.members)
+        self._narrowed: int | None = None
+        self._failed = 0
+        self._tried = False
+        self._deferred_in_a_row = 0
+        self._began = request.clock.monotonic()
+        self.census: Census | None = None
+        self.runs_left: int | None = None
+        self._counted = 0.0
+        self.cursor = request.start
+        self.report = new_report(store, request.plan, dry_run=False)
+
+    def run(self) -> Report:
+        """Remove what the plan lets go, within budget and gate. Raises nothing that the store failed at.
+
+        A store failure ends the sweep ``failed``, with the reason in the report's message: what was
+        committed stays committed.
+        """
+        report = self.report
+        try:
+            report.ended = self._pass()
+        except (StoreFailure, UnitFailure) as error:
+            report.ended, report.message = "failed", str(error)
+        report.seconds = self._ask.clock.monotonic() - self._began
+        report.backlog_before = report.units.removed + report.backlog_after
+        self._tell(SweepEnded(report.ended, report.units.removed, report.seconds))
+        return report
+
+    def _pass(self) -> Ended:
+        ask, units = self._ask, self.report.units
+        for page in judged_pages(self._store, ask.plan, limit=ask.pace.page, start=self.cursor):
+            units.scanned += page.scanned
+            going = []
+            for unit, judgement in page.units:
+                tally(units, unit, judgement)
+                if judgement.verdict is Verdict.EXPIRED and self._wanted(unit):
+                    going.append(unit)
+            self._tell(PageRead(page.scanned, len(going)))
+            self._enqueue(going)
+            cursor, found = page.cursor, bool(going)
+            del page, going  # so that no page is held while its units go and the next one is read
+            stopped = self._drain(last=cursor is None, waiting=found and not self._is_late(0.5))
+            if not self._pending:
+                self.cursor = cursor
+            if stopped:
+                self._note_backlog(cursor)
+                return stopped
+        self.report.backlog_after = units.deferred
+        self.cursor = None
+        return "completed"
+
+    def _wanted(self, unit: Unit) -> bool:
+        text = key_text(unit.key)
+        if self._ask.only is not None and text not in self._ask.only:
+            return False
+        if self._ask.deferrals.waiting(text):
+            self.report.units.deferred += 1
+            return False
+        return True
+
+    def _enqueue(self, units: Sequence[Unit]) -> None:
+        if not units:
+            return
+        if self._ask.pace.weigh:
+            self._pending.push(units, self._store.weigh(units))
+        else:
+            self._pending.push(units, [self._weights.guess(unit) for unit in units])
+
+    def _drain(self, *, last: bool, waiting: bool) -> Ended | None:
+        """Run batches of what was found, and say why the sweep must stop early.
+
+        What fills no batch may be ``waiting`` for the next page, but not on and on: a sweep whose time runs
+        out on pages without a candidate would carry the same few units along, and so would all later ones.
+        """
+        while self._pending or not last:
+            stop = self._stop()
+            if stop:
+                return stop
+            most = self._most_units()
+            full = self._pending.fills(rows=self._sizer.rows, max_units=most)
+            if not self._pending or (waiting and not last and not full):
+                break
+            self._count_statuses()
+            self._run(self._pending.take(rows=self._sizer.rows, max_units=most))
+        return None
+
+    def _stop(self) -> Ended | None:
+        limit = self._ask.budget.units
+        if limit is not None and self._pending and self.report.units.removed >= limit:
+            return "budget"
+        # However short its time, a sweep that found something tries one batch: else none would get anywhere.
+        if self._is_late(1.0) and (self._tried or not self._pending):
+            return "budget"
+        return None if self._ask.gate() else "interrupted"
+
+    def _is_late(self, share: float) -> bool:
+        """Say whether this share of the time is spent."""
+        seconds = self._ask.budget.seconds
+        return seconds is not None and self._ask.clock.monotonic() - self._began >= seconds * share
+
+    def _most_units(self) -> int | None:
+        """Return the most units the next batch may hold."""
+        bounds = [self._ask.pace.max_units, self._narrowed]
+        if self._ask.budget.units is not None:
+            bounds.append(self._ask.budget.units - self.report.units.removed)
+        known = [bound for bound in bounds if bound is not None]
+        return min(known) if known else None
+
+    def _count_statuses(self) -> None:
+        """Take the census before the first batch, and now and then again.
+
+        A status that the profile lacks forbids removal: such a run may be alive and need others.
+        """
+        now = self._ask.clock.monotonic()
+        if self.census is not None and now - self._counted < RECOUNT_SECONDS:
+            return
+        self._counted = now
+        self.census = self._store.census()
+        self.runs_left = self.census.rows
+        try:
+            check_census(self.census, profile=self._store.profile_name)
+        except Refused as refusal:
+            if self.report.units.removed:  # what went stays on the report
+                raise StoreFailure(refusal.reason, str(refusal)) from None
+            raise
+
+    def _run(self, batch: Batch) -> None:
+        """Run a batch; after a failure the next one is half as large, and a unit that fails alone waits.
+
+        After a success it is twice as large again, since what failed may have been a lock that is free now.
+        """
+        self._tried = True
+        try:
+            self._attempt(batch)
+        except UnitFailure as error:
+            if len(batch.units) > 1:
+                self._tell(BatchFailed(len(batch.units), error.kind))
+                self._pending.put_back(batch)
+                self._failed = max(self._failed, len(batch.units))
+                self._narrowed = len(batch.units) // 2
+            else:
+                self._defer(batch.units[0], error)
+            return
+        self._deferred_in_a_row = 0
+        if self._narrowed is not None:
+            self._narrowed *= 2
+            if self._narrowed >= self._failed:
+                self._narrowed, self._failed = None, 0
+
+    def _attempt(self, batch: Batch) -> None:
+        seconds = self._ask.pace.deadline
+        if len(batch.units) == 1:
+            if batch.rows > MAX_UNIT_ROWS:
+                raise UnitFailure("oversized", f"it has {batch.rows} rows, more than {MAX_UNIT_ROWS}")
+            seconds = min(max(seconds, batch.rows * SECONDS_A_ROW), MAX_UNIT_SECONDS)
+        weights = {unit.key: rows for unit, rows in zip(batch.units, batch.weights, strict=True)}
+        transaction = self._store.transaction(seconds=seconds)
+        asked = self._ask.clock.monotonic()
+        with transaction:
+            waited = self._ask.clock.monotonic() - asked
+            going, skipped = self._recheck(batch.units, transaction)
+            keys = self._store.forgets(going)
+            rows: Counter[str] = Counter()
+            for part in parts(going, weights):
+                rows.update(transaction.remove(part, max_rows=MAX_UNIT_ROWS))
+        self._record(batch, going, rows=rows, skipped=skipped, held=transaction.held)
+        self.report.keys_forgotten += keys
+        self._store.settle()
+        rest = self._ask.pace.pause(held=transaction.held, waited=waited)
+        if rest:
+            self._ask.clock.sleep(rest)
+
+    def _recheck(self, units: Sequence[Unit], transaction: Transaction) -> tuple[list[Unit], Counter[str]]:
+        """Judge again, under the lock. What is no longer exactly what was found is skipped, alone."""
+        fresh = {unit.key: unit for unit in transaction.units(units)}
+        going: list[Unit] = []
+        skipped: Counter[str] = Counter()
+        for unit in units:
+            why = changed(unit, fresh.get(unit.key), self._ask.plan.rules)
+            if why:
+                skipped[f"recheck: {why}"] += 1
+            else:
+                going.append(unit)
+        witness = self._ask.witness
+        differing = set(witness.differing(going)) if witness and going else set()
+        if differing:
+            going = [unit for unit in going if unit.key not in differing]
+            skipped["recheck: changed since the backup"] += len(differing)
+        return going, skipped
+
+    def _record(
+        self,
+        batch: Batch,
+        going: Sequence[Unit],
+        *,
+        rows: Mapping[str, int],
+        skipped: Counter[str],
+        held: float,
+    ) -> None:
+        report, total = self.report, sum(rows.values())
+        members = sum(len(unit.members) for unit in going)
+        report.rows.update(rows)
+        report.units.removed += len(going)
+        report.units.skipped.update(skipped)
+        report.batches += 1
+        if self.runs_left is not None:
+            self.runs_left -= members
+        report.longest_batch = max(report.longest_batch, held)
+        self._weights.learn(rows=total, members=members)
+        self._sizer.learn(rows=total, held=held, full=batch.full and self._narrowed is None)
+        for unit in going:
+            self._ask.deferrals.clear(key_text(unit.key))
+        self._tell(BatchDone(len(going), members, total, sum(skipped.values()), held))
+
+    def _defer(self, unit: Unit, error: UnitFailure) -> None:
+        report = self.report
+        report.units.deferred += 1
+        if error.kind == "oversized" and len(report.oversized) < NAMED:
+            report.oversized.append(key_text(unit.key))
+        self._ask.deferrals.defer(key_text(unit.key), error.kind)
+        self._tell(UnitDeferred(error.kind))
+        self._narrowed, self._failed = None, 0
+        self._deferred_in_a_row += 1
+        if self._deferred_in_a_row >= MAX_DEFERRALS:
+            raise StoreFailure("deferrals", f"{MAX_DEFERRALS} units failed one after another; last: {error}")
+
+    def _note_backlog(self, cursor: Cursor | None) -> None:
+        """Say how much a pass that was cut off left; beyond its last page that is an upper bound."""
+        left = len(self._pending) + self.report.units.deferred
+        cutoff = self._ask.plan.rules.cutoff
+        if cursor is not None and cutoff is not None:
+            left += self._store.remaining(cursor, cutoff=cutoff, streams=self._ask.plan.streams)
+        self.report.backlog_after = left
+
+    def _tell(self, event: Event) -> None:
+        self._ask.observer(event)
+
+
+def check_census(census: Census, *, profile: str) -> None:
+    """Refuse to remove anything while a run has a status that the profile does not know. Raises `Refused`."""
+    if census.unknown:
+        unknown = sorted(census.unknown.items())[:5]
+        words = ", ".join(f"{word[:MAX_WORD]} ({count})" for word, count in unknown)
+        raise Refused(
+            "unknown-status",
+            f"runs have a status that the profile {profile} does not know: {words}. Nothing goes meanwhile, "
+            "since such a run may be alive and need others. If you know what the status means, add it to a "
+            "copy of the profile and give that with --profile FILE",
+        )
+
+
+def changed(found: Unit, fresh: Unit | None, rules: Rules) -> str:
+    """Say in a word why a unit may not go after all; an empty word if it is as it was found."""
+    if fresh is None:
+        return "gone"
+    judgement = judge(fresh, rules)
+    if judgement.verdict is not Verdict.EXPIRED:
+        return judgement.reasons[0].name
+    if set(fresh.members) != set(found.members):
+        return "members changed"
+    return ""
