@@ -1,0 +1,101 @@
+"""Tell which engine's store this is, from names alone. Pure functions; stores hand in what they reflected."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from afterrun.core.errors import ProfileError
+from afterrun.profiles.model import Profile
+
+Kind = Literal["number", "text", "any"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """Names of one real table.
+
+    ``foreign_keys`` are (columns, referred table, referred columns, action on delete), spelled as the tables
+    are. ``loose`` are columns whose text compares equal although it differs, as by letter case. ``kinds``
+    tells of each column whether it turns values into numbers or text, or takes them as they come.
+    """
+
+    columns: tuple[str, ...]
+    primary_key: tuple[str, ...] = ()
+    foreign_keys: tuple[tuple[tuple[str, ...], str, tuple[str, ...], str], ...] = ()
+    triggers: tuple[str, ...] = ()
+    has_rowid: bool = False
+    loose: tuple[str, ...] = ()
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+
+
+def fitting(tables: Iterable[str], profiles: Iterable[Profile]) -> list[Profile]:
+    """Return the profiles whose tables all exist."""
+    present = set(tables)
+    return [profile for profile in profiles if present.issuperset(profile.detect.tables)]
+
+
+def detect(tables: Iterable[str], profiles: Iterable[Profile]) -> Profile:
+    """Return the one profile whose tables all exist. Raises `ProfileError` for none or several."""
+    found = fitting(tables, profiles)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = ", ".join(sorted(profile.name for profile in found))
+        raise ProfileError(f"several profiles fit this store: {names}; say which with --profile NAME")
+    raise ProfileError(
+        "no profile fits this store: it has none of the sets of tables that the known engines make; "
+        "see `afterrun profile list`, or give your own with --profile FILE"
+    )
+
+
+def mentioned_tables(profile: Profile) -> frozenset[str]:
+    """Return every table that a profile names."""
+    tree = profile.units.tree
+    names = {tree.table, profile.detect.version.table, *profile.detect.tables, *profile.detect.known}
+    names.update(owned.table for owned in tree.owned)
+    names.update(owned.via.table for owned in tree.owned if owned.via)
+    names.update(edge.via.table for edge in tree.edges if edge.via)
+    names.update(lookup.table for lookup in tree.lookup.values())
+    names.update(protection.table for protection in tree.protect if protection.table)
+    return frozenset(names)
+
+
+def unmentioned_references(profile: Profile, shapes: Mapping[str, TableShape]) -> frozenset[str]:
+    """Return tables that the profile does not name and that may refer to a run, by key or by column name."""
+    mentioned = mentioned_tables(profile)
+    keys = {column.casefold() for column in profile.detect.key_columns}
+    return frozenset(
+        name
+        for name, shape in shapes.items()
+        if name not in mentioned
+        and (
+            keys.intersection(column.casefold() for column in shape.columns)
+            or any(referred in mentioned for _, referred, _, _ in shape.foreign_keys)
+        )
+    )
+
+
+def shape_digest(profile: Profile, shapes: Mapping[str, TableShape]) -> str:
+    """Return a digest of all names that decide what removal means in this store.
+
+    It covers the tables that the profile names and those that may refer to a run; other tables of the same
+    database do not change it.
+    """
+    relevant = (mentioned_tables(profile) & shapes.keys()) | unmentioned_references(profile, shapes)
+    text = json.dumps(
+        {
+            name: [
+                sorted(shapes[name].columns),
+                shapes[name].primary_key,
+                sorted(shapes[name].foreign_keys),
+                sorted(shapes[name].triggers),
+            ]
+            for name in sorted(relevant)
+        },
+        sort_keys=True,
+    )
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

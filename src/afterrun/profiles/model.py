@@ -1,0 +1,259 @@
+"""The profile model: what can be said of an engine's store.
+
+Text from outside comes in here, so pydantic checks it: unknown keys are errors, values are frozen. Names of
+tables and columns are compared with the real schema before any of them reaches a statement.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictInt,
+    StringConstraints,
+    model_validator,
+)
+
+from afterrun.core.errors import did_you_mean
+from afterrun.profiles.registry import TimeFormat
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
+"""A table, column or reason. Anything a database accepts but control characters; it is always quoted."""
+
+Word = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
+"""A name of ours: of a profile or a reason."""
+
+Digest = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{16})?$")]
+"""What `shape_digest` gives. An empty one stands for no shape: the version is known by its number alone."""
+
+Value = str | int
+
+
+def _is_place(text: str) -> str:
+    *folders, last = text.split("/")
+    if not last or last in {".", ".."} or ".." in folders:
+        raise ValueError("a place ends in the name of a file and never goes up: no '..'")
+    if any(mark in folder for folder in folders for mark in "*?["):
+        raise ValueError("only the last part of a place may be a pattern")
+    if text.startswith("~") and folders[:1] != ["~"]:
+        raise ValueError("a place starts with ~/ or not with ~ at all: only this user's home counts")
+    return text
+
+
+Place = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=400, pattern=r"^[^\x00-\x1f\x7f]+$"),
+    AfterValidator(_is_place),
+]
+"""A file, or a pattern of files in one folder, below the folder of work, the home (``~/``) or the root."""
+
+
+class Model(BaseModel):
+    """Base of all parts: strict about keys, immutable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class VersionSource(Model):
+    """Where the schema's version stands: the greatest value of a column."""
+
+    table: Name
+    column: Name
+
+
+class Detect(Model):
+    """How to tell this engine's store.
+
+    ``tables`` must all exist. ``read`` lists the versions whose meaning was read from the engine, each with
+    the digest of its shape: another version with an equal shape counts as read, too. ``key_columns`` are
+    column names by which the engine refers to a run: a table that has one, and that the profile does not
+    mention, may need the run. ``known`` are tables that were looked at and need nothing. ``places`` are where
+    the engine keeps its store unless it is told otherwise.
+    """
+
+    tables: tuple[Name, ...] = Field(min_length=1)
+    version: VersionSource
+    read: dict[str, Digest] = Field(default_factory=dict)
+    key_columns: tuple[Name, ...] = ()
+    known: tuple[Name, ...] = ()
+    triggers: tuple[Name, ...] = ()
+    places: tuple[Place, ...] = ()
+    schema_name: Name | None = Field(default=None, alias="schema")
+
+
+class Lookup(Model):
+    """A row of another table that belongs to a run one to one; its columns are ``alias.column``."""
+
+    table: Name
+    on: dict[Name, Name] = Field(min_length=1)
+
+
+class EndSource(Model):
+    """A column that may hold the end time, and how it spells it.
+
+    The first source that is not NULL decides. ``rare`` says that only rows from before an engine's upgrade
+    need this source, so a sweep looks for them now and then and not each time.
+    """
+
+    column: Name
+    format: TimeFormat
+    rare: StrictBool = False
+
+
+class Via(Model):
+    """A link table between a child's column and its parent: ``key`` is what the column holds."""
+
+    table: Name
+    key: Name
+    owner: Name
+
+
+class Edge(Model):
+    """A column of the child that leads to its parent, directly or through a link table."""
+
+    column: Name
+    via: Via | None = None
+
+
+class Condition(Model):
+    """A test of one column; all that are set must hold.
+
+    ``future`` holds while the column, in that format, is later than now.
+    """
+
+    equals: Value | None = None
+    in_: tuple[Value, ...] | None = Field(default=None, alias="in", min_length=1)
+    not_in: tuple[Value, ...] | None = Field(default=None, min_length=1)
+    null: StrictBool | None = None
+    future: TimeFormat | None = None
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if not self.model_fields_set:
+            raise ValueError("an empty condition holds always; leave it out")
+        return self
+
+
+class Protection(Model):
+    """Rows that hold a run: those of ``table`` whose columns ``on`` equal the run's.
+
+    ``by_live`` names the column of the referring row that holds the key of a run: the reference counts only
+    while that run is live. Without ``table``, ``where`` is a condition on the run's own row or a lookup.
+    """
+
+    reason: Word
+    table: Name | None = None
+    column: Name | None = None
+    where: dict[Name, Condition] = Field(default_factory=dict)
+    by_live: Name | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if (self.table is None) != (self.column is None):
+            raise ValueError("table and column go together: the column that holds the run's key")
+        if self.table is None and (self.by_live or not self.where):
+            raise ValueError("without a table, a protection is a condition on the run's own row: give where")
+        return self
+
+
+class Owned(Model):
+    """Rows that go with a run: those of ``table`` whose ``column`` holds its key, or that of a ``via`` row.
+
+    ``optional`` tables exist in some versions of the schema only.
+    """
+
+    table: Name
+    column: Name
+    via: Via | None = None
+    optional: StrictBool = False
+
+
+class Tree(Model):
+    """Run trees: one table of runs, linked by edges.
+
+    ``live`` groups the words of live states the way the engine's partial indexes spell them. ``owned`` is the
+    order of removal: what would harm most if it stayed alone goes first; the run's own row is always last.
+    ``idempotency_key`` is the column that keeps the engine from running the same request twice.
+    ``seen`` are indexed time columns that tell when the store was last written.
+    """
+
+    table: Name
+    key: Name
+    status: Name
+    terminal: tuple[str, ...] = Field(min_length=1)
+    successful: tuple[str, ...] = ()
+    live: tuple[tuple[str, ...], ...] = ()
+    end: tuple[EndSource, ...] = Field(min_length=1)
+    seen: tuple[EndSource, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    missing: Literal["root", "block"] = "block"
+    max_depth: StrictInt = Field(default=1_000, ge=1, le=10_000)
+    group: tuple[Name, ...] = ()
+    lookup: dict[Word, Lookup] = Field(default_factory=dict)
+    protect: tuple[Protection, ...] = ()
+    owned: tuple[Owned, ...] = ()
+    idempotency_key: Name | None = None
+
+    @model_validator(mode="after")
+    def _agrees_with_itself(self) -> Self:
+        live = {word for group in self.live for word in group}
+        both = sorted(live & set(self.terminal))
+        if both:
+            raise ValueError(f"{both[0]!r} is listed as live and as terminal")
+        strange = sorted(set(self.successful) - set(self.terminal))
+        if strange:
+            raise ValueError(f"{strange[0]!r} is successful but not terminal")
+        if not live and any(protection.by_live for protection in self.protect):
+            raise ValueError("by_live needs the list of live states")
+        for column in self._addressed():
+            alias, dot, _ = column.partition(".")
+            if dot and alias not in self.lookup:
+                hint = did_you_mean(alias, self.lookup)
+                raise ValueError(f"{column!r} uses a lookup {alias!r} that is not defined{hint}")
+        for source in self.seen:
+            if source.column.partition(".")[0] in self.lookup:
+                raise ValueError(f"seen takes columns of {self.table} alone, and {source.column!r} is none")
+        self._check_owned_order()
+        return self
+
+    def _addressed(self) -> list[str]:
+        own = [
+            column for protection in self.protect if protection.table is None for column in protection.where
+        ]
+        return [self.status, *self.group, *(source.column for source in self.end), *own]
+
+    def _check_owned_order(self) -> None:
+        gone: set[str] = set()
+        for owned in self.owned:
+            if owned.table == self.table:
+                raise ValueError(f"{owned.table} is the run table, which always goes last by itself")
+            if owned.table in gone:
+                raise ValueError(f"{owned.table} is listed twice")
+            if owned.via is not None and owned.via.table in gone:
+                raise ValueError(f"{owned.table} is found through {owned.via.table}, which goes before it")
+            gone.add(owned.table)
+
+
+class Units(Model):
+    """The kinds of units of a store."""
+
+    tree: Tree
+
+
+class Profile(Model):
+    """The description of one engine's store.
+
+    ``own_retention`` tells what the engine removes by itself, ``notes`` what a reader of a plan should know.
+    """
+
+    name: Word
+    engine: str = Field(max_length=80)
+    own_retention: str = Field(default="", max_length=400)
+    notes: tuple[Annotated[str, StringConstraints(max_length=400)], ...] = ()
+    detect: Detect
+    units: Units

@@ -1,0 +1,12 @@
+"""The closed registry: everything a profile may name that is code.
+
+A profile is data from outside, so it never says where code is, and holds no SQL. It names an entry of this
+registry, and a dialect knows how to carry it out.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+TimeFormat = Literal["epoch_s", "epoch_ms", "epoch_us", "text_utc"]
+"""How a column spells an instant: numbers since 1970, or ISO 8601 text in UTC or with an offset."""

@@ -1,0 +1,194 @@
+"""A second database file beside the store, on the store's own connection: a backup.
+
+It is input: it is read with `trusted_schema` off, nothing in it but plain tables is used, and their columns
+are compared with those of the store before any of them is named in a statement.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+import sqlalchemy as sa
+
+from afterrun.core.errors import BackupFailed, Refused, StoreFailure, UnitFailure
+from afterrun.core.facts import Key, Unit
+from afterrun.core.tree import chunks
+from afterrun.stores.sql.binding import Binding
+from afterrun.stores.sql.parts import Part, parts
+from afterrun.stores.sql.removal import CHUNK, sorted_keys
+from afterrun.stores.sql.sqlite import SQLite
+from afterrun.stores.sql.store import SqlStore
+
+BACKUP: Final = "afterrun_backup"
+"""Name under which the file is attached."""
+
+Reader = Callable[[object], Iterator[object]]
+Sums = Mapping[str, tuple[int, str]]
+"""Rows and checksum by table."""
+
+
+class Tally:
+    """Counts rows and sums their digests, in any order: equal content has equal sums."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.rows = 0
+        self._sum = 0
+
+    def add(self, row: object) -> None:
+        """Take in a row."""
+        self.rows += 1
+        self._sum += int.from_bytes(digest(row), "big")
+
+    @property
+    def checksum(self) -> str:
+        """Return the sum of all digests, modulo their width."""
+        return f"{self._sum % (1 << 256):064x}"
+
+
+def digest(row: object) -> bytes:
+    """Return the SHA-256 of a row as it is stored: 1, 1.0, '1' and NULL differ."""
+    return hashlib.sha256(repr(row).encode()).digest()
+
+
+class Attached:
+    """The tables of a store and those of the same name in the attached file."""
+
+    def __init__(self, store: SqlStore) -> None:
+        """Prepare; nothing is attached yet. Raises `Refused` if the profile's tables cannot be told apart."""
+        self.dialect = sqlite_of(store)
+        self.binding: Binding = store.binding
+        self.live: Sequence[Part] = parts(self.binding)
+        self.kept: Sequence[Part] = parts(self.binding, schema=BACKUP)
+        self.columns = {
+            part.name: plain_columns(self.dialect.driver, "main", part.name) for part in self.live
+        }
+        names = set(self.columns)
+        for owned in self.binding.owned:
+            if owned.via is not None and owned.via.table not in names:
+                raise Refused(
+                    "backup-kind",
+                    f"rows of {owned.table} are found through {owned.via.table}, which stays, so a backup of "
+                    "removed rows could not be restored: choose --backup-kind whole",
+                )
+        self._live_readers = [self.dialect.reader(self.select(part)) for part in self.live]
+        self._kept_readers = [self.dialect.reader(self.select(part)) for part in self.kept]
+
+    def select(self, part: Part) -> sa.Select[tuple[object, ...]]:
+        """Return the statement that reads the stored columns of a part's rows for some keys."""
+        return self._select_all(part).where(part.where)
+
+    def _select_all(self, part: Part) -> sa.Select[tuple[object, ...]]:
+        return sa.select(*(part.table.c[name] for name in self.columns[part.name])).select_from(part.table)
+
+    def rows(self, place: int, keys: Sequence[Key]) -> Iterator[object]:
+        """Yield the rows of a live part for some keys."""
+        return self._read(self._live_readers[place], keys)
+
+    def _read(self, reader: Reader, keys: Sequence[Key]) -> Iterator[object]:
+        for chunk in chunks(keys, CHUNK):
+            yield from reader(self.binding.bind_keys(chunk))
+
+    def differing(self, units: Sequence[Unit]) -> Collection[Key]:
+        """Return the keys of those units whose rows here and there are not exactly the same."""
+        if not units or self._equal(sorted_keys(units)):
+            return ()
+        if len(units) == 1:
+            return (units[0].key,)
+        half = len(units) // 2
+        return (*self.differing(units[:half]), *self.differing(units[half:]))
+
+    def _equal(self, keys: Sequence[Key]) -> bool:
+        return all(
+            sorted(map(digest, self._read(live, keys))) == sorted(map(digest, self._read(kept, keys)))
+            for live, kept in zip(self._live_readers, self._kept_readers, strict=True)
+        )
+
+    def check_columns(self) -> None:
+        """Make sure that the attached tables are plain ones with the store's columns. Raises `Refused`."""
+        plain = set(_plain_tables(self.dialect.driver, BACKUP))
+        for name, columns in self.columns.items():
+            if name not in plain:
+                raise Refused("schema", f"the backup has no table {name}, which this store has")
+            found = plain_columns(self.dialect.driver, BACKUP, name)
+            if set(found) != set(columns):
+                raise Refused(
+                    "schema",
+                    f"the table {name} has other columns in the backup than in this store: the engine was "
+                    "upgraded in between. Open the backup with sqlite3 to read it",
+                )
+
+    def sums(self) -> Sums:
+        """Read every row of the attached parts; return their number and checksum by table."""
+        found = {}
+        for part in self.kept:
+            tally = Tally()
+            for row in self.dialect.reader(self._select_all(part))(None):
+                tally.add(row)
+            found[part.name] = (tally.rows, tally.checksum)
+        return found
+
+    def integrity(self) -> None:
+        """Run SQLite's own check of the attached file. Raises `BackupFailed`."""
+        for (line,) in self.dialect.driver.execute(f"PRAGMA {BACKUP}.integrity_check(1)"):
+            if line != "ok":
+                raise BackupFailed("corrupt", f"the backup is damaged: {str(line)[:200]}")
+
+
+def sqlite_of(store: SqlStore) -> SQLite:
+    """Return a store's dialect. Raises `Refused` for a database that has no such backups."""
+    if not isinstance(store.dialect, SQLite):
+        raise Refused("backup-kind", f"backups of {store.dialect.name} stores are not supported yet")
+    return store.dialect
+
+
+@contextmanager
+def attached(dialect: SQLite, path: Path, *, writable: bool = False) -> Iterator[None]:
+    """Attach a file that exists. Raises `BackupFailed` if it is none of SQLite's."""
+    driver = dialect.driver
+    with backup_errors():
+        driver.execute(
+            f"ATTACH ? AS {BACKUP}", (f"file:{quote(os.fsencode(path))}?mode={'rw' if writable else 'ro'}",)
+        )
+    try:
+        yield
+    finally:
+        with suppress(sqlite3.Error):
+            if driver.in_transaction:
+                driver.execute("ROLLBACK")
+            driver.execute(f"DETACH {BACKUP}")
+
+
+@contextmanager
+def backup_errors() -> Iterator[None]:
+    """Turn what fails while a backup is made or read into `BackupFailed`."""
+    try:
+        yield
+    except (StoreFailure, UnitFailure) as error:
+        raise BackupFailed(error.kind, f"the backup failed: {error}; the store is unchanged") from None
+    except sqlite3.Error as error:
+        name = getattr(error, "sqlite_errorname", "") or type(error).__name__
+        kind = "disk-full" if name == "SQLITE_FULL" else "io"
+        raise BackupFailed(kind, f"the backup failed: {name}; the store is unchanged") from None
+
+
+def plain_columns(driver: sqlite3.Connection, schema: str, table: str) -> tuple[str, ...]:
+    """Return the columns of a table that are stored rather than computed."""
+    found = driver.execute(
+        "SELECT name FROM pragma_table_xinfo(?, ?) WHERE hidden = 0 ORDER BY cid", (table, schema)
+    )
+    return tuple(name for (name,) in found)
+
+
+def _plain_tables(driver: sqlite3.Connection, schema: str) -> Iterator[str]:
+    listed = driver.execute(
+        "SELECT name FROM pragma_table_list WHERE schema = ? AND type = 'table'", (schema,)
+    )
+    yield from (name for (name,) in listed)

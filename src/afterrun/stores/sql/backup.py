@@ -1,0 +1,126 @@
+"""Backups before a manual removal: made, verified, and at hand as a witness while units go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Final, Literal
+
+from afterrun.core.batch import Pace
+from afterrun.core.errors import BackupFailed
+from afterrun.core.facts import key_text
+from afterrun.core.plan import Survey
+from afterrun.core.store import Witness
+from afterrun.core.sweep import Clock
+from afterrun.stores.new_file import NewFile
+from afterrun.stores.sql.attached import Attached, attached
+from afterrun.stores.sql.backup_meta import Listed
+from afterrun.stores.sql.removed_backup import RemovedBackup, room_needed, verify_removed
+from afterrun.stores.sql.store import SqlStore
+from afterrun.stores.sql.whole_backup import Counted, WholeBackup, file_checksum
+
+BackupKind = Literal["removed", "whole"]
+PAGE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackupOrder:
+    """Where a backup goes, an absolute path of a file that is not there yet, and of which kind it is.
+
+    ``removed`` has exactly the rows that will go and can be restored tree by tree; ``whole`` is a copy of
+    the database.
+    """
+
+    path: Path
+    kind: BackupKind = "removed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """A verified backup that is attached. ``facts`` is what a report says of it."""
+
+    only: Collection[str]
+    witness: Witness
+    facts: Mapping[str, object] = field(default_factory=dict)
+
+
+class BackupMaker:
+    """Makes one backup of a store. Raises `UsageError` or `Refused` at once for a place that is not safe."""
+
+    def __init__(self, store: SqlStore, order: BackupOrder, *, pace: Pace, clock: Clock) -> None:
+        """Check the place; nothing is written yet."""
+        self._store = store
+        self._order = order
+        self._pace = pace
+        self._clock = clock
+        self._tables = Attached(store)
+        self._file = NewFile(order.path, store=store.lock_path)
+
+    @contextmanager
+    def made(self, found: Survey, again: Survey, *, limit: int | None) -> Iterator[Backup]:
+        """Make the backup, verify it, and keep it attached.
+
+        ``found`` was walked to its end, ``again`` is the same plan and not walked yet. ``limit`` is the most
+        units that will go. Raises `BackupFailed` or `Refused`: the store is unchanged, no file stays.
+        """
+        if self._order.kind == "removed":
+            making = self._removed(found, again, limit)
+        else:
+            making = self._whole(found, again, limit)
+        with making as backup:
+            foreign_keys = self._tables.dialect.driver.execute("PRAGMA foreign_keys").fetchone()[0]
+            if not foreign_keys:
+                raise BackupFailed("io", "foreign keys cannot be enforced; nothing was removed")
+            yield backup
+
+    @contextmanager
+    def _removed(self, found: Survey, again: Survey, limit: int | None) -> Iterator[Backup]:
+        began = self._clock.monotonic()
+        tables, file = self._tables, self._file
+        file.room(room_needed(found.report))
+        writer = RemovedBackup(self._store, tables, pace=self._pace, clock=self._clock)
+        with file:
+            head = writer.write(file.draft, islice(again.expired(page=PAGE), limit), found.report)
+            with attached(tables.dialect, file.draft):
+                verify_removed(tables, head)
+            file.publish()
+        with attached(tables.dialect, file.path):
+            facts = self._facts(began, writer, rows={name: rows for name, (rows, _) in head.tables.items()})
+            facts |= {"units": writer.units, "checksum": head.checksum}
+            yield Backup(only=Listed(tables.dialect.driver), witness=tables, facts=facts)
+
+    @contextmanager
+    def _whole(self, _found: Survey, again: Survey, limit: int | None) -> Iterator[Backup]:
+        began = self._clock.monotonic()
+        tables, file = self._tables, self._file
+        file.room(self._store.sizes().total)
+        only = frozenset(key_text(unit.key) for unit in islice(again.expired(page=PAGE), limit))
+        counted = Counted(tables)
+        writer = WholeBackup(tables.dialect, pace=self._pace, clock=self._clock)
+        with file:
+            writer.write(file.draft)
+            with attached(tables.dialect, file.draft):
+                rows = counted.verify()
+            checksum = file_checksum(file.draft)
+            file.publish()
+        with attached(tables.dialect, file.path):
+            facts = self._facts(began, writer, rows=rows)
+            facts |= {"units": len(only), "checksum": checksum}
+            yield Backup(only=only, witness=tables, facts=facts)
+
+    def _facts(
+        self, began: float, writer: RemovedBackup | WholeBackup, *, rows: Mapping[str, int]
+    ) -> dict[str, object]:
+        return {
+            "kind": self._order.kind,
+            "path": str(self._file.path),
+            "bytes": self._file.path.stat().st_size,
+            "rows": dict(rows),
+            "seconds": round(self._clock.monotonic() - began, 6),
+            "longest_hold": round(writer.longest, 6),
+            "blocked": round(writer.blocked, 6),
+            "cleared": self._file.cleared,
+        }

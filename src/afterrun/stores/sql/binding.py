@@ -1,0 +1,330 @@
+"""Tie a profile to the tables of a real database, and say what it does not know of them.
+
+Everything that a statement names comes out of here, and exists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.sql import quoted_name
+
+from afterrun.core.errors import ProfileError, did_you_mean
+from afterrun.core.facts import Key, Scalar, Status
+from afterrun.core.tree import TreeModel
+from afterrun.profiles import Profile
+from afterrun.profiles.detect import mentioned_tables, unmentioned_references
+from afterrun.profiles.model import Owned, Tree, Via
+from afterrun.stores.sql.dialect import Column, Dialect
+
+MAX_DIGITS: Final = 19
+"""Characters from which a number may be too large for any database's integers."""
+
+RUN: Final = "u"
+"""Alias of the run table in every statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownReference:
+    """Rows of a table the profile does not know that point at rows that would go.
+
+    ``columns`` of ``table`` equal ``targets`` of ``owner``: the run table, or a table owned by it.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    owner: str
+    targets: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        """Return the name of the reason that blocks a unit."""
+        return f"unknown-reference:{self.table}"
+
+
+class Binding:
+    """A profile's tree and the tables it names, for one open database. Raises `ProfileError` on a misfit."""
+
+    def __init__(self, dialect: Dialect, profile: Profile) -> None:
+        """Check every name against the reflected schema; all misfits are reported at once."""
+        self.dialect = dialect
+        self.profile = profile
+        self.tree: Tree = profile.units.tree
+        self._shapes = dialect.shapes
+        self._tables: dict[tuple[str, str | None, str | None], sa.FromClause] = {}
+        problems = list(self._misfits())
+        if problems:
+            raise ProfileError(f"the profile {profile.name} does not fit this store", problems=problems)
+        self.owned: tuple[Owned, ...] = tuple(
+            owned for owned in self.tree.owned if owned.table in self._shapes
+        )
+        self._spelled_differently = self._other_kinds()
+        self.model = TreeModel(_statuses(self.tree), self.tree.max_depth, self.tree.missing)
+
+    def table(self, name: str, alias: str | None = None, *, schema: str | None = None) -> sa.FromClause:
+        """Return a table with its real columns; values keep the types the database has, not declared ones.
+
+        ``schema`` names another, attached database that has a table of the same name and columns.
+        """
+        if (name, alias, schema) not in self._tables:
+            columns: list[sa.ColumnClause[object]] = [
+                sa.column(quoted_name(column, quote=True)) for column in self._shapes[name].columns
+            ]
+            table = sa.table(quoted_name(name, quote=True), *columns, schema=schema)
+            self._tables[name, alias, schema] = table.alias(alias) if alias else table
+        return self._tables[name, alias, schema]
+
+    def runs(self) -> sa.FromClause:
+        """Return the run table under its alias."""
+        return self.table(self.tree.table, RUN)
+
+    def with_lookups(self, runs: sa.FromClause) -> sa.FromClause:
+        """Join the rows that belong to a run one to one."""
+        joined = runs
+        for alias, lookup in self.tree.lookup.items():
+            other = self.table(lookup.table, _lookup_alias(alias))
+            on = [other.c[theirs] == runs.c[ours] for theirs, ours in lookup.on.items()]
+            joined = joined.outerjoin(other, sa.and_(*on))
+        return joined
+
+    def address(self, runs: sa.FromClause, column: str) -> Column:
+        """Return the column that the profile calls ``column`` or ``alias.column``."""
+        alias, dot, name = column.partition(".")
+        if dot and alias in self.tree.lookup:
+            return self.table(self.tree.lookup[alias].table, _lookup_alias(alias)).c[name]
+        return runs.c[column]
+
+    def bind_keys(self, keys: Sequence[Key]) -> object:
+        """Return keys as the parameter of `holds`.
+
+        A number comes as text, too, and text that is a number as one: a column of another type than the
+        run's own key spells it so, and to the database both are equal. Not where the key column itself has
+        no type, so that 5 and '5' can be two runs.
+        """
+        if not self._spelled_differently:
+            return self.dialect.bind_keys(keys)
+        return self.dialect.bind_keys([*keys, *(other for key in keys for other in _other_spelling(key))])
+
+    def holds(self, table: sa.FromClause, name: str, column: str) -> Column:
+        """Return the condition that a column of the table ``name`` is one of the keys of runs.
+
+        Where the column compares more loosely than the runs' own key, it must be equal exactly.
+        """
+        among = self.dialect.keys_in(table.c[column])
+        if not self.is_loose(name, column, like=(self.tree.table, self.tree.key)):
+            return among
+        return sa.and_(among, self.dialect.keys_in(self.dialect.order_key(table.c[column])))
+
+    def is_loose(self, table: str, column: str, *, like: tuple[str, str]) -> bool:
+        """Say whether a column compares more loosely than the column ``like`` that it refers to."""
+        referred, key = like
+        return column in self._shapes[table].loose and key not in self._shapes[referred].loose
+
+    def equals(self, table: sa.FromClause, name: str, column: str, key: Column) -> Column:
+        """Return the condition that a column of the table ``name`` is exactly the key of a run."""
+        same: Column = table.c[column] == key
+        if not self.is_loose(name, column, like=(self.tree.table, self.tree.key)):
+            return same
+        return sa.and_(same, self.dialect.order_key(table.c[column]) == key)
+
+    def runs_cascade(self) -> bool:
+        """Say whether removing a run makes the database remove others by itself."""
+        keys = self._shapes[self.tree.table].foreign_keys
+        return any(referred == self.tree.table and action == "CASCADE" for _, referred, _, action in keys)
+
+    def index(self, table: str, column: str) -> str | None:
+        """Return the name of an index that starts with a column."""
+        fitting = [index for index in self.dialect.indexes(table) if index.columns[:1] == (column,)]
+        fitting.sort(key=lambda index: (len(index.columns), index.name))
+        return fitting[0].name if fitting else None
+
+    def unknown_references(self) -> Iterator[UnknownReference]:
+        """Yield foreign keys and key columns that point at rows of a unit and that the profile lacks."""
+        known = self._known_links()
+        targets = {self.tree.table, *(owned.table for owned in self.owned)}
+        seen: set[tuple[str, str]] = set()
+        for name, shape in sorted(self._shapes.items()):
+            for columns, referred, referred_columns, _ in shape.foreign_keys:
+                if referred in targets and (name, columns) not in known:
+                    seen.update((name, column) for column in columns)
+                    yield UnknownReference(name, columns, referred, referred_columns)
+        keys = {column.casefold() for column in self.profile.detect.key_columns}
+        for name in sorted(unmentioned_references(self.profile, self._shapes)):
+            for column in self._shapes[name].columns:
+                if column.casefold() in keys and (name, column) not in seen:
+                    yield UnknownReference(name, (column,), self.tree.table, (self.tree.key,))
+
+    def _known_links(self) -> set[tuple[str, tuple[str, ...]]]:
+        links: set[tuple[str, tuple[str, ...]]] = {(owned.table, (owned.column,)) for owned in self.owned}
+        links.update((self.tree.table, (edge.column,)) for edge in self.tree.edges if edge.via is None)
+        links.update((owned.via.table, (owned.via.owner,)) for owned in self.owned if owned.via)
+        links.update(
+            (str(protection.table), (str(protection.column),))
+            for protection in self.tree.protect
+            if not protection.where and not protection.by_live  # it protects from every row
+        )
+        return links
+
+    def unknown_triggers(self) -> Iterator[str]:
+        """Yield triggers on tables we delete from that the profile does not list."""
+        for table in (self.tree.table, *(owned.table for owned in self.owned)):
+            for trigger in self._shapes[table].triggers:
+                if trigger not in self.profile.detect.triggers:
+                    yield f"the table {table} has a trigger {trigger!r} that the profile does not know"
+
+    def _other_kinds(self) -> bool:
+        """Say whether a column that may hold the key of a run is of another kind than the key."""
+        key = self._shapes[self.tree.table].kinds.get(self.tree.key)
+        links = self._links() | {
+            (reference.table, column)
+            for reference in self.unknown_references()
+            for column in reference.columns
+        }
+        return key != "any" and any(self._shapes[table].kinds.get(column) != key for table, column in links)
+
+    def uneven_keys(self) -> Iterator[str]:
+        """Yield why the key of a run might not find exactly the rows that belong to it.
+
+        A key that ignores letter case reaches rows that a stricter column of another table keeps apart, and a
+        column that turns text into numbers takes two keys for one.
+        """
+        key = self._shapes[self.tree.table]
+        for table, column in sorted(self._links()):
+            shape = self._shapes[table]
+            if self.tree.key in key.loose and column not in shape.loose:
+                yield (
+                    f"{self.tree.table} ({self.tree.key}) takes keys for equal that {table} ({column}) keeps "
+                    "apart, by their collations"
+                )
+            removes = any(owned.table == table and owned.column == column for owned in self.owned)
+            if removes and key.kinds.get(self.tree.key) == "text" and shape.kinds.get(column) == "number":
+                yield f"{table} ({column}) turns the keys of {self.tree.table}, which are text, into numbers"
+
+    def _links(self) -> set[tuple[str, str]]:
+        """Return every column that holds the key of a run."""
+        tree = self.tree
+        links = {(owned.table, owned.column) for owned in self.owned if owned.via is None}
+        links.update((owned.via.table, owned.via.owner) for owned in self.owned if owned.via)
+        links.update((tree.table, edge.column) for edge in tree.edges if edge.via is None)
+        links.update((edge.via.table, edge.via.owner) for edge in tree.edges if edge.via)
+        for protection in tree.protect:
+            if protection.table:
+                columns = [protection.column, protection.by_live]
+                links.update((protection.table, column) for column in columns if column)
+        return links
+
+    def unindexed_references(self) -> Iterator[str]:
+        """Yield foreign keys into tables we delete from that make the database scan at each deletion."""
+        targets = {self.tree.table, *(owned.table for owned in self.owned)}
+        for name, shape in sorted(self._shapes.items()):
+            for columns, referred, _, _ in shape.foreign_keys:
+                if referred in targets and not self._has_index(name, columns):
+                    yield (
+                        f"the foreign key of {name} ({', '.join(columns)}) has no index, so every row "
+                        f"removed from {referred} reads all of {name}: its owner should index these columns"
+                    )
+        for owned in self.owned:
+            if not self._has_index(owned.table, (owned.column,)):
+                yield (
+                    f"no index serves {owned.table} ({owned.column}), so every batch reads all of "
+                    f"{owned.table}: its owner should index this column"
+                )
+
+    def _has_index(self, table: str, columns: tuple[str, ...]) -> bool:
+        width = len(columns)
+        shape = self._shapes[table]
+        starts = [index.columns[:width] for index in self.dialect.indexes(table)]
+        starts.append(shape.primary_key[:width])
+        return any(set(start) == set(columns) for start in starts)
+
+    def _misfits(self) -> Iterator[str]:
+        optional = {owned.table for owned in self.tree.owned if owned.optional}
+        for table, columns in sorted(self._required().items()):
+            shape = self._shapes.get(table)
+            if shape is None:
+                if table not in optional:
+                    yield f"there is no table {table}{did_you_mean(table, self._shapes)}"
+                continue
+            for column in sorted(columns):
+                if column not in shape.columns:
+                    yield f"the table {table} has no column {column}{did_you_mean(column, shape.columns)}"
+        yield from self._ambiguous_keys()
+
+    def _ambiguous_keys(self) -> Iterator[str]:
+        """Yield keys that may stand for several rows: removing one run must never take another."""
+        edges = [edge.via for edge in self.tree.edges if edge.via]
+        links = [*edges, *(owned.via for owned in self.tree.owned if owned.via)]
+        named: set[tuple[str, tuple[str, ...]]] = {(self.tree.table, (self.tree.key,))}
+        named.update((link.table, (link.key,)) for link in links)
+        named.update((lookup.table, tuple(lookup.on)) for lookup in self.tree.lookup.values())
+        for table, columns in sorted(named):
+            shape = self._shapes.get(table)
+            if shape is None or not set(columns) <= set(shape.columns):
+                continue
+            unique = [index.columns for index in self.dialect.indexes(table) if index.unique]
+            if not any(set(found) <= set(columns) for found in (shape.primary_key or ("",), *unique)):
+                yield f"nothing keeps {table} ({', '.join(columns)}) unique, so it cannot tell rows apart"
+
+    def _required(self) -> Mapping[str, set[str]]:
+        """Return every table and column that the profile names, but for tables that are merely known."""
+        tree, detect = self.tree, self.profile.detect
+        needed: dict[str, set[str]] = {table: set() for table in detect.tables}
+
+        def need(table: str, *columns: str) -> None:
+            needed.setdefault(table, set()).update(columns)
+
+        def need_via(via: Via | None) -> None:
+            if via is not None:
+                need(via.table, via.key, via.owner)
+
+        need(detect.version.table, detect.version.column)
+        need(tree.table, tree.key)
+        own = (protection.where for protection in tree.protect if protection.table is None)
+        addressed = [tree.status, *tree.group, *(source.column for source in (*tree.end, *tree.seen))]
+        addressed += [column for where in own for column in where]
+        addressed += [edge.column for edge in tree.edges]
+        addressed += [tree.idempotency_key] if tree.idempotency_key else []
+        for alias, lookup in tree.lookup.items():
+            need(lookup.table, *lookup.on)
+            need(tree.table, *lookup.on.values())
+            need(lookup.table, *(c.partition(".")[2] for c in addressed if c.startswith(f"{alias}.")))
+        need(tree.table, *(c for c in addressed if c.partition(".")[0] not in tree.lookup))
+        for edge in tree.edges:
+            need_via(edge.via)
+        for owned in tree.owned:
+            need(owned.table, owned.column)
+            need_via(owned.via)
+        for protection in tree.protect:
+            if protection.table and protection.column:
+                need(protection.table, protection.column, *protection.where)
+                need(protection.table, *([protection.by_live] if protection.by_live else []))
+        return needed
+
+    def mentioned(self) -> frozenset[str]:
+        """Return the tables of this database that the profile names."""
+        return mentioned_tables(self.profile) & self._shapes.keys()
+
+
+def _other_spelling(key: Key) -> Iterator[Key]:
+    if isinstance(key, int):
+        yield str(key)
+    elif isinstance(key, str) and key[-1:].isdecimal() and key.isascii() and len(key) < MAX_DIGITS:
+        with suppress(ValueError):
+            if str(int(key)) == key:
+                yield int(key)
+
+
+def _lookup_alias(alias: str) -> str:
+    """Keep a profile's aliases apart from ours."""
+    return f"lookup-{alias}"
+
+
+def _statuses(tree: Tree) -> Mapping[Scalar, Status]:
+    statuses: dict[Scalar, Status] = dict.fromkeys(tree.terminal, Status.TERMINAL)
+    statuses.update(dict.fromkeys(tree.successful, Status.SUCCESSFUL))
+    statuses.update({word: Status.LIVE for group in tree.live for word in group})
+    return statuses

@@ -1,0 +1,259 @@
+"""The facts: one predicate a profile, written once, for pages, explanations and the check inside a batch.
+
+One select list (key, effective parent, status, end, groups) serves with three conditions: these raw keys of
+an index, these keys, the children of these keys. What holds a run from outside is a statement for each kind
+of reference. `RunReader` runs them and is the `RowSource` of the level walk.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from afterrun.core.facts import UNREADABLE, Flag, Key, Reason, Row, Unit, key_text
+from afterrun.core.tree import build_units, read_units
+from afterrun.profiles.model import Condition, Edge, Protection
+from afterrun.stores.sql.binding import Binding, UnknownReference
+from afterrun.stores.sql.dialect import Column
+from afterrun.stores.sql.literals import literal, one_of
+
+GROUP_AT: Final = 4
+"""Where the group values begin in the select list: after key, parent, status and end."""
+
+
+class Facts:
+    """The statements of one binding. Building them runs nothing."""
+
+    def __init__(self, binding: Binding) -> None:
+        """Compile the profile into statements."""
+        self.binding = binding
+        self.dialect = binding.dialect
+        self.tree = binding.tree
+        self.runs = binding.runs()
+        self.key: Column = self.runs.c[self.tree.key]
+        self.source, self.parent = self._lineage()
+        self.end = self._end()
+        self.status = binding.address(self.runs, self.tree.status)
+        self.groups = [binding.address(self.runs, column) for column in self.tree.group]
+        self.columns = [
+            self.key.label("key"),
+            self.parent.label("parent"),
+            self.status.label("status"),
+            self.end.label("ended"),
+            *(group.label(f"group{place}") for place, group in enumerate(self.groups)),
+        ]
+        self.by_key = sa.select(*self.columns).select_from(self.source).where(self.dialect.keys_in(self.key))
+        self.by_parent = [self._children(place) for place in range(len(self.tree.edges))]
+        self.attached = self._attached()
+        self.flags = [*self._protections(), *map(self._unknown, binding.unknown_references())]
+
+    def _lineage(self) -> tuple[sa.FromClause, Column]:
+        """Return the run table with its lookups and link rows, and the effective parent's key.
+
+        A link that leads to no row counts as a parent that is missing, under the link's own value.
+        """
+        source = self.binding.with_lookups(self.runs)
+        parents: list[Column] = []
+        for place, edge in enumerate(self.tree.edges):
+            if edge.via is None:
+                parents.append(self.runs.c[edge.column])
+                continue
+            link = self.binding.table(edge.via.table, f"link{place}")
+            source = source.outerjoin(link, link.c[edge.via.key] == self.runs.c[edge.column])
+            parents.append(sa.func.coalesce(link.c[edge.via.owner], self.runs.c[edge.column]))
+        if not parents:
+            return source, sa.null()
+        return source, parents[0] if len(parents) == 1 else sa.func.coalesce(*parents)
+
+    def _end(self) -> Column:
+        """Return the end: the first source that is not NULL decides, readable or not."""
+        sources = [
+            self.dialect.instant(self.binding.address(self.runs, source.column), source.format)
+            for source in self.tree.end
+        ]
+        return sources[0] if len(sources) == 1 else sa.func.coalesce(*sources)
+
+    def _children(self, place: int) -> sa.Select[Any]:
+        edge = self.tree.edges[place]
+        earlier = [self.runs.c[other.column].is_(None) for other in self.tree.edges[:place]]
+        statement = sa.select(*self.columns).select_from(self.source)
+        statement = statement.where(self._parent_in_keys(edge), *earlier)
+        return self.dialect.hint(statement, self.runs, self.binding.index(self.tree.table, edge.column))
+
+    def with_parents(self, source: sa.FromClause) -> sa.FromClause:
+        """Join the parents' rows; `has_parent` then tells who is no root. Without edges nobody has one."""
+        if not self.tree.edges:
+            return source
+        parent = self.binding.table(self.tree.table, "p")
+        return source.outerjoin(parent, parent.c[self.tree.key] == self.parent)
+
+    def has_parent(self) -> Column:
+        """Return the condition, beside `with_parents`, that a run's effective parent exists."""
+        if not self.tree.edges:
+            return literal(1) == literal(0)
+        return self.binding.table(self.tree.table, "p").c[self.tree.key].is_not(None)
+
+    def _attached(self) -> sa.Select[Any]:
+        source = self.with_parents(self.source)
+        return (
+            sa.select(self.key).select_from(source).where(self.dialect.keys_in(self.key), self.has_parent())
+        )
+
+    def _parent_in_keys(self, edge: Edge) -> Column:
+        if edge.via is None:
+            return self.binding.holds(self.runs, self.tree.table, edge.column)
+        link = self.binding.table(edge.via.table, "l")
+        held = self.binding.holds(link, edge.via.table, edge.via.owner)
+        links = sa.select(link.c[edge.via.key]).where(held)
+        return self.runs.c[edge.column].in_(links)
+
+    def condition(self, column: Column, test: Condition) -> Column:
+        """Return one test of the profile as a condition.
+
+        A NULL column fulfils ``not_in``, and a time that makes no sense is ``future``: unknown means keep.
+        """
+        parts: list[Column] = []
+        if test.equals is not None:
+            parts.append(column == literal(test.equals))
+        if test.in_ is not None:
+            parts.append(one_of(column, test.in_))
+        if test.not_in is not None:
+            parts.append(sa.or_(column.is_(None), ~one_of(column, test.not_in)))
+        if test.null is not None:
+            parts.append(column.is_(None) if test.null else column.is_not(None))
+        if test.future is not None:
+            instant = self.dialect.instant(column, test.future)
+            parts.append(sa.or_(instant > sa.bindparam("now"), instant == literal(UNREADABLE)))
+        return sa.and_(*parts)
+
+    def _protections(self) -> Iterable[tuple[Reason, bool, sa.Select[Any]]]:
+        for protection in self.tree.protect:
+            if protection.table is None:
+                yield Reason(protection.reason), False, self._own_condition(protection)
+            else:
+                detail = f"a row of {protection.table} refers to it"
+                yield Reason(protection.reason, detail), False, self._reference(protection)
+
+    def _own_condition(self, protection: Protection) -> sa.Select[Any]:
+        tests = [
+            self.condition(self.binding.address(self.runs, column), test)
+            for column, test in protection.where.items()
+        ]
+        return sa.select(self.key).select_from(self.source).where(self.dialect.keys_in(self.key), *tests)
+
+    def _reference(self, protection: Protection) -> sa.Select[Any]:
+        table, column = str(protection.table), str(protection.column)
+        referring = self.binding.table(table, "r")
+        tests = [self.condition(referring.c[name], test) for name, test in protection.where.items()]
+        statement = sa.select(referring.c[column]).where(self.dialect.keys_in(referring.c[column]), *tests)
+        if protection.by_live is None:
+            return statement
+        index = self.binding.index(table, column)
+        if index is None:  # from the live runs to what they refer to
+            return statement.where(referring.c[protection.by_live].in_(self.live_keys()))
+        live = self.binding.table(self.tree.table, "w")
+        status = self.binding.address(live, self.tree.status)
+        words = [word for group in self.tree.live for word in group]
+        source = self.binding.with_lookups(live) if "." in self.tree.status else live
+        owner = live.c[self.tree.key] == referring.c[protection.by_live]
+        is_live = sa.exists().select_from(source).where(owner, one_of(status, words)).correlate(referring)
+        return self.dialect.hint(statement.where(is_live), referring, index)
+
+    def live_keys(self) -> sa.CompoundSelect[Any]:
+        """Return the keys of live runs, a part for each group of states, as the partial indexes have them."""
+        parts = []
+        for words in self.tree.live:
+            live = self.binding.table(self.tree.table, "w")
+            source = self.binding.with_lookups(live) if "." in self.tree.status else live
+            status = self.binding.address(live, self.tree.status)
+            parts.append(sa.select(live.c[self.tree.key]).select_from(source).where(one_of(status, words)))
+        return sa.union_all(*parts)
+
+    def _unknown(self, reference: UnknownReference) -> tuple[Reason, bool, sa.Select[Any]]:
+        reason = Reason(reference.reason, f"a row of {reference.table}, which the profile does not know")
+        unknown = self.binding.table(reference.table, "r")
+        if reference.owner == self.tree.table:
+            on = zip(reference.columns, reference.targets, strict=True)
+            pairs = [self.runs.c[target] == unknown.c[column] for column, target in on]
+            source = self.runs.join(unknown, sa.and_(*pairs))
+            return reason, True, sa.select(self.key).select_from(source).where(self.dialect.keys_in(self.key))
+        owned = next(owned for owned in self.binding.owned if owned.table == reference.owner)
+        middle = self.binding.table(reference.owner, "o")
+        on = zip(reference.columns, reference.targets, strict=True)
+        pairs = [middle.c[target] == unknown.c[column] for column, target in on]
+        source = middle.join(unknown, sa.and_(*pairs))
+        holder: Column = middle.c[owned.column]
+        if owned.via is not None:
+            link = self.binding.table(owned.via.table, "l")
+            source = source.join(link, link.c[owned.via.key] == middle.c[owned.column])
+            holder = link.c[owned.via.owner]
+        return reason, True, sa.select(holder).select_from(source).where(self.dialect.keys_in(holder))
+
+
+class RunReader:
+    """Reads runs by the facts: the `RowSource` of the level walk. Takes the ``now`` that leases need."""
+
+    def __init__(self, facts: Facts, now: Callable[[], int]) -> None:
+        """Bind the statements to their database."""
+        self._facts = facts
+        self._dialect = facts.dialect
+        self._now = now
+
+    def units(self, keys: Sequence[Key]) -> list[Unit]:
+        """Return the units whose roots have these keys."""
+        return read_units(self, keys, self._facts.binding.model)
+
+    def build(self, roots: Sequence[Row]) -> list[Unit]:
+        """Return the units of these root rows."""
+        return build_units(self, roots, self._facts.binding.model)
+
+    def rows(self, keys: Sequence[Key]) -> Iterable[Row]:
+        """Return the runs with these keys."""
+        return self._read(self._facts.by_key, keys)
+
+    def children(self, keys: Sequence[Key]) -> Iterable[Row]:
+        """Return the runs whose effective parent is one of these."""
+        found: list[Row] = []
+        for statement in self._facts.by_parent:
+            found.extend(self._read(statement, keys))
+        return found
+
+    def attached(self, keys: Sequence[Key]) -> Collection[Key]:
+        """Return those of these keys whose run has a parent that exists."""
+        rows = self._dialect.execute(self._facts.attached, {"keys": self._facts.binding.bind_keys(keys)})
+        return {row[0] for row in rows}
+
+    def flags(self, keys: Sequence[Key]) -> Mapping[Key, Sequence[Flag]]:
+        """Return what holds these runs from outside."""
+        found: defaultdict[Key, list[Flag]] = defaultdict(list)
+        parameters = {"keys": self._facts.binding.bind_keys(keys), "now": self._now()}
+        wanted = set(keys)
+        for reason, blocks, statement in self._facts.flags:
+            for row in self._dialect.execute(statement, parameters):
+                for key in alike(row[0], wanted):
+                    found[key].append(Flag(reason, blocks))
+        return found
+
+    def _read(self, statement: sa.Executable, keys: Sequence[Key]) -> list[Row]:
+        rows = self._dialect.execute(statement, {"keys": self._facts.binding.bind_keys(keys)})
+        return [to_row(row) for row in rows]
+
+
+def to_row(row: Sequence[Any]) -> Row:
+    """Turn a row of the select list into the shape that `core` reads."""
+    return Row(row[0], row[1], row[2], row[3], tuple(row[GROUP_AT:]))
+
+
+def alike(key: Key, wanted: Collection[Key]) -> Collection[Key]:
+    """Return the keys that the database took for equal to ``key``: itself, or any that may look the same.
+
+    A column of another type or collation spells a key otherwise. Where it is not clear which one is meant,
+    all are: what holds too much is safe.
+    """
+    if key in wanted:
+        return (key,)
+    text = key_text(key).strip().casefold()
+    return [other for other in wanted if key_text(other).strip().casefold() == text] or wanted

@@ -1,0 +1,202 @@
+"""The `removed` backup: a SQLite file with exactly the rows that will go, under the store's own tables."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import sqlalchemy as sa
+
+from afterrun.core.batch import Pace, Sizer
+from afterrun.core.errors import BackupFailed, Refused
+from afterrun.core.facts import Unit, key_text
+from afterrun.core.report import Report
+from afterrun.core.sweep import Clock
+from afterrun.core.tree import chunks
+from afterrun.stores.sql.attached import BACKUP, Attached, Tally, attached, backup_errors
+from afterrun.stores.sql.backup_meta import (
+    OWN_TABLES,
+    SCHEMA,
+    Head,
+    add_units,
+    head_of,
+    overall,
+    read_head,
+    unit_sum,
+)
+from afterrun.stores.sql.removal import CHUNK, sorted_keys
+from afterrun.stores.sql.sqlite import SQLite
+from afterrun.stores.sql.sqlite_schema import quoted
+from afterrun.stores.sql.store import SqlStore
+
+WEIGHED: Final = 1_000
+"""Units that are weighed at once before they are copied."""
+
+ROW_BYTES: Final = 256
+"""Bytes a row takes beside its content, keys and the list of members included: a generous guess."""
+
+FILLED: Final = 1.5
+"""Bytes of a file for each byte of content: pages are not full."""
+
+
+def room_needed(survey: Report) -> int:
+    """Estimate the size of a backup from a plan."""
+    return int(survey.logical_bytes * FILLED) + sum(survey.rows.values()) * ROW_BYTES
+
+
+class RemovedBackup:
+    """Writes one backup, piece by piece. Between two pieces nothing of the store is held.
+
+    ``longest`` and ``blocked`` are seconds in which the engine could not commit: at once, and in all.
+    """
+
+    def __init__(self, store: SqlStore, tables: Attached, *, pace: Pace, clock: Clock) -> None:
+        """Prepare to copy from a store at a sweep's pace."""
+        self._store = store
+        self._tables = tables
+        self._dialect = tables.dialect
+        self._pace = pace
+        self._clock = clock
+        self._sizer = Sizer(pace, most=pace.most_rows)
+        self._read = {part.name: Tally() for part in tables.live}
+        self._listed = Tally()
+        self.units = 0
+        self.longest = self.blocked = 0.0
+
+    def write(self, draft: Path, units: Iterator[Unit], report: Report) -> Head:
+        """Write a whole backup to an empty file. Raises `BackupFailed`; the draft is then worth nothing."""
+        with backup_errors():
+            self._make_tables(draft)
+            with attached(self._dialect, draft, writable=True), _unchecked(self._dialect):
+                driver = self._dialect.driver
+                driver.execute(f"PRAGMA {BACKUP}.journal_mode=OFF")
+                driver.execute(f"PRAGMA {BACKUP}.synchronous=OFF")
+                for piece in self._pieces(units):
+                    self._copy(piece)
+                self._index()
+                sums = {name: (tally.rows, tally.checksum) for name, tally in self._read.items()}
+                head = head_of(self._store, report, sums, (self.units, self._listed.checksum))
+                driver.execute(f"INSERT INTO {BACKUP}.afterrun_head VALUES (?)", (head.model_dump_json(),))  # noqa: S608 - a constant
+        return head
+
+    def _make_tables(self, draft: Path) -> None:
+        """Make the tables by the store's own words, through a connection that knows the new file alone."""
+        driver = self._dialect.driver
+        names = [part.name for part in self._tables.live]
+        taken = sorted({name.lower() for name in names}.intersection(OWN_TABLES))
+        if taken:
+            raise Refused("backup-kind", f"the store has a table {taken[0]} itself: use --backup-kind whole")
+        encoding = driver.execute("PRAGMA main.encoding").fetchone()[0]
+        with closing(sqlite3.connect(draft, isolation_level=None)) as fresh:
+            fresh.execute("PRAGMA trusted_schema=OFF")
+            fresh.execute(f'PRAGMA encoding="{encoding}"')
+            fresh.execute("PRAGMA journal_mode=OFF")
+            fresh.execute("PRAGMA synchronous=OFF")
+            for name in names:
+                found = driver.execute(
+                    "SELECT sql FROM main.sqlite_schema WHERE type = 'table' AND name = ?", (name,)
+                ).fetchone()
+                fresh.execute(found[0])
+            fresh.executescript(SCHEMA)
+
+    def _index(self) -> None:
+        """Give the backup the indexes by which rows are found again, where its tables bring none."""
+        binding, driver = self._tables.binding, self._dialect.driver
+        ways = [(owned.table, owned.column) for owned in binding.owned]
+        ways += [(owned.via.table, owned.via.owner) for owned in binding.owned if owned.via]
+        ways.append((binding.tree.table, binding.tree.key))
+        for number, (table, column) in enumerate(ways):
+            there = driver.execute(
+                "SELECT 1 FROM pragma_index_list(?, ?) AS l, pragma_index_info(l.name, ?) AS i"
+                " WHERE i.seqno = 0 AND i.name = ?",
+                (table, BACKUP, BACKUP, column),
+            ).fetchone()
+            if there is None:
+                driver.execute(
+                    f"CREATE INDEX {BACKUP}.afterrun_{number} ON {quoted(table)} ({quoted(column)})"
+                )
+
+    def _pieces(self, units: Iterator[Unit]) -> Iterator[Sequence[Unit]]:
+        """Cut units into pieces that are copied within a batch's time."""
+        while weighed := list(islice(units, WEIGHED)):
+            piece: list[Unit] = []
+            rows = 0
+            for unit, weight in zip(weighed, self._store.weigh(weighed), strict=True):
+                if piece and rows + weight > self._sizer.rows:
+                    yield piece
+                    piece, rows = [], 0
+                piece.append(unit)
+                rows += weight
+            yield piece
+
+    def _copy(self, piece: Sequence[Unit]) -> None:
+        """Copy the rows of some units out of one state of the store."""
+        keys = sorted_keys(piece)
+        began = self._clock.monotonic()
+        rows = 0
+        with self._dialect.snapshot():
+            for place, (live, kept) in enumerate(zip(self._tables.live, self._tables.kept, strict=True)):
+                names = list(self._tables.columns[live.name])
+                copy = sa.insert(kept.table).from_select(names, self._tables.select(live))
+                copied = sum(
+                    self._dialect.change(copy, {"keys": self._tables.binding.bind_keys(chunk)})
+                    for chunk in chunks(keys, CHUNK)
+                )
+                read = self._read[live.name]
+                before = read.rows
+                for row in self._tables.rows(place, keys):
+                    read.add(row)
+                if read.rows - before != copied:
+                    raise BackupFailed("changed", f"{copied} rows of {live.name} were copied of those read")
+                rows += copied
+            add_units(self._dialect.driver, piece, first=self.units)
+        for number, unit in enumerate(piece, start=self.units):
+            root = key_text(unit.key)
+            for member in unit.members:
+                self._listed.add((number, root, member))
+        self.units += len(piece)
+        held = self._clock.monotonic() - began
+        if not self._dialect.wal:
+            self.longest = max(self.longest, held)
+            self.blocked += held
+        self._sizer.learn(rows=rows, held=held, full=True)
+        if not self._dialect.wal and self._pace.min_rest:
+            self._clock.sleep(max(held * self._pace.rest, self._pace.min_rest))
+
+
+def verify_removed(tables: Attached, head: Head) -> None:
+    """Read the attached backup again and compare it with what it says of itself. Raises `BackupFailed`."""
+    with backup_errors():
+        tables.integrity()
+        if read_head(tables.dialect.driver) != head:
+            raise BackupFailed("corrupt", "the head of the backup is not what was written")
+        tables.check_columns()
+        check_sums(tables, head)
+
+
+def check_sums(tables: Attached, head: Head) -> None:
+    """Compare rows and checksums with the head. Raises `BackupFailed`."""
+    sums: Mapping[str, tuple[int, str]] = tables.sums()
+    units = unit_sum(tables.dialect.driver)
+    expected = {name: tuple(found) for name, found in head.tables.items()}
+    for name, found in sums.items():
+        if expected.get(name) != found:
+            raise BackupFailed("corrupt", f"the rows of {name} in the backup are not those that it lists")
+    if units != tuple(head.units) or head.checksum != overall(sums, units):
+        raise BackupFailed("corrupt", "the units in the backup are not those that it lists")
+
+
+@contextmanager
+def _unchecked(dialect: SQLite) -> Iterator[None]:
+    """Let rows come in any order; the store itself is only read meanwhile."""
+    dialect.driver.execute("PRAGMA foreign_keys=OFF")
+    try:
+        yield
+    finally:
+        if dialect.driver.in_transaction:
+            dialect.driver.execute("ROLLBACK")
+        dialect.driver.execute("PRAGMA foreign_keys=ON")

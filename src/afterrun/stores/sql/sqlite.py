@@ -1,0 +1,470 @@
+"""The SQLite dialect.
+
+While this process is connected to a database file, nothing else here opens that file or its -wal, -shm or
+-journal: closing any other descriptor of the file would drop the locks SQLite holds on it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final, TypeGuard, TypeVar
+from urllib.parse import quote
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
+from sqlalchemy.engine import URL
+from sqlalchemy.pool import StaticPool
+from sqlalchemy.sql.compiler import ExpandedState
+
+from afterrun.core.errors import Refused, StoreFailure, StoreUnreadable, UnitFailure
+from afterrun.core.facts import Key, Scalar
+from afterrun.core.inspection import TableSize
+from afterrun.core.space import Room, Space
+from afterrun.core.times import Instant
+from afterrun.profiles import TableShape
+from afterrun.profiles.registry import TimeFormat
+from afterrun.stores.sql import sqlite_times
+from afterrun.stores.sql.dialect import Column, Ending, Index, Rows, Sizes
+from afterrun.stores.sql.sqlite_errors import classified, opening_error
+from afterrun.stores.sql.sqlite_schema import reflect, reflect_indexes
+from afterrun.stores.sql.sqlite_space import give_back, measure, rooms
+from afterrun.stores.sql.sqlite_tables import table_sizes
+
+Answer = TypeVar("Answer")
+
+BUSY_MS: Final = 5_000
+"""How long one statement waits for another process's lock."""
+
+BEGIN_TRIES: Final = 6
+"""How often a lock is asked for, `BUSY_MS` each, before the store counts as busy."""
+
+SMALLEST_PAGE: Final = 512
+"""Bytes of the shortest database; SQLite takes a shorter file for an empty one."""
+
+CACHE_KIB: Final = 16_384
+PROGRESS_STEPS: Final = 10_000
+"""Virtual machine steps between looks at the deadline: well under a millisecond."""
+
+UTF8: Final = "utf-8"
+
+
+class _HintedCompiler(SQLiteCompiler):
+    """SQLAlchemy writes no table hints for SQLite; this writes them as they are."""
+
+    def get_from_hint_text(self, table: sa.FromClause, text: str | None) -> str | None:  # noqa: ARG002
+        return text
+
+
+class SQLite:
+    """One SQLite file, opened through its only connection."""
+
+    name = "sqlite"
+    hold = 0.020
+
+    def __init__(self, path: Path, *, writable: bool, recover: bool = True) -> None:
+        """Open and reflect a file. Raises `StoreUnreadable`, or `Refused` where the rights do not suffice.
+
+        SQLite puts a journal that a crash left into the file; with ``recover=False`` it may not.
+        """
+        _check_file(path)
+        self.path = Path(os.path.realpath(path))
+        self._writable = writable
+        self._recover = recover
+        self._deadline: float | None = None
+        self._engine = sa.create_engine(
+            "sqlite://", creator=self._connect, poolclass=StaticPool, hide_parameters=True
+        )
+        self._engine.dialect.statement_compiler = _HintedCompiler
+        self._indexes: dict[str, Sequence[Index]] = {}
+        try:
+            self._connection = self._engine.connect()
+            self._schema_version = self._driver.execute("PRAGMA schema_version").fetchone()[0]
+            self.shapes: Mapping[str, TableShape] = reflect(self._driver)
+        except (sqlite3.Error, sa.exc.DBAPIError) as error:
+            self._engine.dispose()
+            raise opening_error(error, path) from None
+        except BaseException:
+            self._engine.dispose()
+            raise
+        if self._driver.execute("PRAGMA encoding").fetchone()[0] != "UTF-8":
+            self.close()
+            raise StoreUnreadable(f"{path} holds its text in UTF-16; only databases in UTF-8 are read")
+        self._wal = self._driver.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+
+    def _connect(self) -> sqlite3.Connection:
+        rights = os.W_OK | os.R_OK if self._writable else os.R_OK
+        if not os.access(self.path, rights):
+            raise Refused("rights", f"this user may not {'write' if self._writable else 'read'} {self.path}")
+        connection = sqlite3.connect(
+            _address(self.path, recover=self._recover),
+            uri=True,
+            isolation_level=None,
+            check_same_thread=False,
+            timeout=BUSY_MS / 1_000,
+        )
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        connection.text_factory = _decode
+        settings = [
+            "trusted_schema=OFF",
+            "foreign_keys=ON",
+            f"cache_size=-{CACHE_KIB}",
+            "temp_store=FILE",  # a small table stays in memory all the same
+            "wal_autocheckpoint=0",
+        ]
+        settings.append("secure_delete=FAST" if self._writable else "query_only=ON")
+        for setting in settings:
+            connection.execute(f"PRAGMA {setting}")
+        pages, size = (
+            connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
+        )
+        wal = Path(f"{self.path}-wal")
+        if self.path.stat().st_size < pages * size and not (wal.exists() and wal.stat().st_size):
+            raise StoreUnreadable(
+                f"{self.path} is truncated: it says that it has {pages} pages of {size} bytes"
+            )
+        connection.set_progress_handler(self._overdue, PROGRESS_STEPS)
+
+    def secure_delete(self) -> None:
+        """Overwrite removed content on disk, at the price of more writing."""
+        self._ask("PRAGMA secure_delete=ON")
+
+    @property
+    def _driver(self) -> sqlite3.Connection:
+        if not self._connection.closed:
+            driver: object = self._connection.connection.dbapi_connection
+            if isinstance(driver, sqlite3.Connection):
+                return driver
+        raise StoreFailure("lost-connection", "the connection to the database is closed")
+
+    @property
+    def url(self) -> str:
+        """Return the file as a SQLAlchemy URL."""
+        return URL.create("sqlite", database=str(self.path)).render_as_string(hide_password=True)
+
+    @property
+    def identity(self) -> str:
+        """Return the real path: a copy elsewhere is another store."""
+        return f"sqlite:{self.path}"
+
+    def indexes(self, table: str) -> Sequence[Index]:
+        """Return the indexes of a table."""
+        if table not in self._indexes:
+            self._indexes[table] = reflect_indexes(self._driver, table)
+        return self._indexes[table]
+
+    def tie(self, table: str, alias: str, key: Column) -> Column:
+        """Return the rowid, by which every index orders equal entries; the key where a table has none."""
+        shape = self.shapes[table]
+        taken = {column.lower() for column in shape.columns}
+        free = [name for name in ("rowid", "_rowid_", "oid") if name not in taken]
+        return sa.literal_column(f"{alias}.{free[0]}") if shape.has_rowid and free else key
+
+    def hint(self, statement: sa.Select[Any], table: sa.FromClause, index: str | None) -> sa.Select[Any]:
+        """Name the index: after ANALYZE, SQLite takes a mostly NULL one for useless and scans the table."""
+        if index is None:
+            return statement
+        quoted = self._engine.dialect.identifier_preparer.quote_identifier(index).replace("%", "%%")
+        return statement.with_hint(table, f"INDEXED BY {quoted}", "sqlite")
+
+    def keys_in(self, column: Column, parameter: str = "keys") -> Column:
+        """Compare with a JSON array, so that any number of keys is one parameter."""
+        each = sa.func.json_each(sa.bindparam(parameter)).table_valued("value")
+        return column.in_(sa.select(each.c.value))
+
+    def bind_keys(self, keys: Sequence[Key]) -> object:
+        """Return the keys as a JSON array."""
+        return json.dumps(list(keys), ensure_ascii=False)
+
+    def parameter(self, name: str, value: Scalar) -> Column:
+        """Return a parameter; text that is no UTF-8 can only be bound as bytes."""
+        parameter: sa.BindParameter[Any] = sa.bindparam(name)
+        return sa.cast(parameter, sa.Text()) if _is_broken(value) else parameter
+
+    def bind(self, value: Scalar) -> object:
+        """Return a value; text that is no UTF-8 as the bytes it was read from."""
+        return value.encode(UTF8, "surrogateescape") if _is_broken(value) else value
+
+    def instant(self, column: Column, spelling: TimeFormat) -> Column:
+        """Return microseconds; what makes no sense as a time is `UNREADABLE`."""
+        return sqlite_times.instant(column, spelling)
+
+    def bound(self, instant: Instant, spelling: TimeFormat) -> object:
+        """Return a raw value that is later than every earlier one."""
+        return sqlite_times.bound(instant, spelling)
+
+    def order_key(self, column: Column) -> Column:
+        """Compare text by its bytes, whatever the column's own collation."""
+        return sa.collate(column, "BINARY")
+
+    def length(self, columns: Sequence[Column]) -> Column:
+        """Return the bytes of content, as stored: text in UTF-8, numbers as their digits."""
+        lengths = [sa.func.coalesce(sa.func.length(sa.cast(column, sa.LargeBinary)), 0) for column in columns]
+        total: Column = lengths[0]
+        for length in lengths[1:]:
+            total = total + length
+        return total
+
+    def execute(self, statement: sa.Executable, parameters: Mapping[str, object] | None = None) -> Rows:
+        """Read all rows; outside `locked`, the read ends with this call."""
+        return self._patiently(lambda: self._connection.execute(statement, parameters or {}).all())
+
+    def change(self, statement: sa.Executable, parameters: Mapping[str, object]) -> int:
+        """Change rows within `locked`."""
+        with classified():
+            return self._connection.execute(statement, parameters).rowcount
+
+    def reader(self, statement: sa.ClauseElement) -> Callable[[object], Iterator[Any]]:
+        """Compile a statement whose one parameter is an array of keys, to be run again and again.
+
+        What it returns yields rows one by one, each as a plain tuple of what is stored.
+        """
+        whole = self._expanded(statement, {})
+        marks = len(whole.positiontup or ())
+
+        def read(keys: object) -> Iterator[Any]:
+            with classified():
+                yield from self._driver.execute(whole.statement, (keys,) * marks)
+
+        return read
+
+    @property
+    def driver(self) -> sqlite3.Connection:
+        """Return the only connection, for attaching other files and for online backups."""
+        return self._driver
+
+    @property
+    def wal(self) -> bool:
+        """Say whether readers let the engine commit meanwhile."""
+        return bool(self._wal)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Read from one state of the store. With a rollback journal nobody can commit meanwhile."""
+        self._patiently(self._begin_reading)
+        try:
+            yield
+            with classified():
+                self._driver.execute("COMMIT")
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _begin_reading(self) -> None:
+        self._driver.execute("BEGIN")
+        try:
+            self._driver.execute("SELECT 1 FROM main.sqlite_schema LIMIT 1").fetchall()
+        except BaseException:
+            self._roll_back()
+            raise
+
+    def _ask(self, text: str) -> Sequence[Any]:
+        """Run a fixed statement, such as a PRAGMA, and read all rows."""
+        return self._patiently(lambda: self._driver.execute(text).fetchall())
+
+    def _patiently(self, run: Callable[[], Answer]) -> Answer:
+        """Run a statement that needs a lock first. Raises `StoreFailure` if it cannot be had in 30 s.
+
+        With a rollback journal, an engine under load leaves only moments between its commits. Within a batch
+        there is one try: waiting longer would keep the engine out.
+        """
+        for _ in range(1 if self._driver.in_transaction else BEGIN_TRIES):
+            try:
+                with classified():
+                    return run()
+            except UnitFailure as error:
+                if error.kind != "lock" or self._driver.in_transaction:
+                    raise
+        raise StoreFailure("busy", f"another process held a lock for {BEGIN_TRIES * BUSY_MS // 1_000} s")
+
+    @contextmanager
+    def locked(self, seconds: float) -> Iterator[None]:
+        """Hold the write lock. Raises `StoreFailure` if it cannot be had in 30 s."""
+        self._patiently(lambda: self._driver.execute("BEGIN IMMEDIATE"))
+        self._deadline = time.monotonic() + seconds
+        try:
+            with classified():
+                self._check_schema()
+                yield
+                self._deadline = None
+                self._driver.execute("COMMIT")
+        except BaseException:
+            self._deadline = None
+            self._roll_back()
+            raise
+
+    def _check_schema(self) -> None:
+        """Make sure that the tables are those the statements were made for. Raises `StoreFailure`."""
+        version = self._driver.execute("PRAGMA schema_version").fetchone()[0]
+        if version == self._schema_version:
+            return
+        if reflect(self._driver) != self.shapes:
+            raise StoreFailure("schema-changed", "tables were changed during the sweep; run it again")
+        self._schema_version = version
+
+    def _roll_back(self) -> None:
+        """Undo the batch. A failure here changes nothing: the next to open the file undoes it then."""
+        with suppress(sqlite3.Error, StoreFailure):
+            if self._driver.in_transaction:
+                self._driver.execute("ROLLBACK")
+
+    def _overdue(self) -> bool:
+        return self._deadline is not None and time.monotonic() > self._deadline
+
+    def sql(self, statement: sa.ClauseElement) -> str:
+        """Compile a statement, its constants written out."""
+        return str(self._expanded(statement, {}).statement)
+
+    def explain(self, statement: sa.ClauseElement, parameters: Mapping[str, object]) -> Sequence[str]:
+        """Return the details of EXPLAIN QUERY PLAN."""
+        whole = self._expanded(statement, parameters)
+        text = f"EXPLAIN QUERY PLAN {whole.statement}"
+        with classified():
+            return [row[3] for row in self._driver.execute(text, whole.positional_parameters)]
+
+    def _expanded(self, statement: sa.ClauseElement, parameters: Mapping[str, object]) -> ExpandedState:
+        compiled = statement.compile(self._engine)
+        if not isinstance(compiled, SQLiteCompiler):
+            raise TypeError(type(compiled))
+        given = {name: parameters.get(name) for name, bind in compiled.binds.items() if bind.required}
+        return compiled.construct_expanded_state(given)
+
+    def now(self) -> Instant:
+        """Read this machine's clock: the engine writes its times by it."""
+        return time.time_ns() // 1_000
+
+    def settle(self) -> None:
+        """Move committed pages from the WAL into the database, as far as readers allow."""
+        if self._wal:
+            self._ask("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def sizes(self) -> Sizes:
+        """Ask the database for its pages; the file itself is never opened."""
+        pages, free, size = (
+            self._ask(f"PRAGMA {name}")[0][0] for name in ("page_count", "freelist_count", "page_size")
+        )
+        return Sizes(total=pages * size, free=free * size)
+
+    def space(self) -> Space:
+        """Measure pages and files."""
+        return measure(self._driver, self.path)
+
+    def table_sizes(self, space: Space, *, exact: bool) -> Sequence[TableSize]:
+        """Return the bytes of each table."""
+        return table_sizes(self._driver, self.shapes, live=space.live, page_size=space.page_size, exact=exact)
+
+    def rooms(self, space: Space) -> Sequence[Room]:
+        """Return the room that giving free pages back needs."""
+        return rooms(space, self.path)
+
+    def give_back(self, space: Space, *, gate: Callable[[], bool], rest: float) -> Ending:
+        """Give free pages back, in place."""
+        return give_back(self._driver, space, gate=gate, rest=rest)
+
+    def problems(self) -> Iterator[str]:
+        """Run SQLite's integrity and foreign key checks; damage that stops a check is a fault it found."""
+        try:
+            for (line,) in self._ask("PRAGMA integrity_check(20)"):
+                if line != "ok":
+                    yield f"integrity: {line}"
+            for table, parent, count in self._ask(
+                'SELECT "table", parent, count(*) FROM pragma_foreign_key_check GROUP BY 1, 2'
+            ):
+                yield f"foreign keys: {count} rows of {table} refer to rows of {parent} that are gone"
+        except StoreFailure as error:
+            if error.kind != "corrupt":
+                raise
+            yield f"integrity: {error}"
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._connection.close()
+        self._engine.dispose()
+
+
+def table_names(path: Path) -> frozenset[str]:
+    """Return the tables of a file of any kind, and change nothing: a journal left by a crash stays, too.
+
+    Raises `StoreUnreadable`, or `Refused` where the rights do not suffice.
+    """
+    _check_file(path)
+    try:
+        connection = sqlite3.connect(
+            _address(path, recover=False), uri=True, isolation_level=None, timeout=BUSY_MS / 1_000
+        )
+        with closing(connection):
+            connection.text_factory = _decode
+            connection.execute("PRAGMA query_only=ON")
+            rows = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+    except sqlite3.Error as error:
+        raise opening_error(error, path) from None
+    return frozenset(name for (name,) in rows)
+
+
+def _address(path: Path, *, recover: bool) -> str:
+    """Return the URI to open a file with.
+
+    Where this user may write, SQLite cleans up after itself best. But if a journal with content is there, the
+    last to close the file would put it into the database: only one who may not write leaves it as it is.
+    """
+    left = not recover and any(_has_content(Path(f"{path}{ending}")) for ending in ("-wal", "-journal"))
+    mode = "rw" if os.access(path, os.W_OK) and not left else "ro"
+    return f"file:{quote(str(path))}?mode={mode}"
+
+
+def _has_content(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _decode(raw: bytes) -> str:
+    """Read text as UTF-8; bytes that are none become lone surrogates, which no key may hold."""
+    return raw.decode(UTF8, "surrogateescape")
+
+
+def _is_broken(value: Scalar) -> TypeGuard[str]:
+    """Say whether this is text whose bytes are no UTF-8."""
+    return isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value)
+
+
+def _check_file(path: Path) -> None:
+    """Look before opening, without opening: SQLite would create a missing file and empty a stray WAL."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        stray = Path(f"{path}-wal").exists()
+        hint = "; its -wal file is there, so the database was moved without it" if stray else ""
+        raise StoreUnreadable(f"there is no file {path}{hint}") from None
+    except OSError as error:
+        raise StoreUnreadable(f"{path} cannot be reached: {error.strerror}") from None
+    if not path.is_file():
+        kind = "a directory" if path.is_dir() else "no regular file"
+        raise StoreUnreadable(f"{path} is {kind}; a SQLite store is a file")
+    if status.st_nlink > 1:
+        raise Refused(
+            "hard-link",
+            f"{path} has {status.st_nlink} names (hard links): SQLite keeps the journal beside one of them, "
+            "and to open another damages the database. Keep one name; symbolic links may be the others",
+        )
+    for ending in ("-wal", "-shm", "-journal"):
+        beside = Path(f"{path}{ending}")
+        if beside.is_symlink() or (beside.exists() and not beside.is_file()):
+            raise StoreUnreadable(f"{beside} is no regular file")
+    if status.st_size == 0:
+        raise StoreUnreadable(f"{path} is empty: no engine has written to it")
+    if status.st_size < SMALLEST_PAGE:
+        raise StoreUnreadable(f"{path} is not a SQLite database: it is too short to be one")
