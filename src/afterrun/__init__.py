@@ -1,0 +1,49 @@
+"""afterrun looks after the state of durable workflows and agent runs once the runs are over.
+
+Open a store, say what to keep, and look before anything goes::
+
+    from datetime import timedelta
+    import afterrun
+
+    policy = afterrun.Policy(keep_for=timedelta(days=30))
+    with afterrun.Retention("app.sqlite") as store:
+        print(store.plan(policy).units.expired)
+        report = store.sweep(policy)
+"""
+
+from afterrun.core.errors import (
+    AfterrunError,
+    BackupFailed,
+    ProfileError,
+    Refused,
+    StoreLocked,
+    StoreUnreadable,
+    UnitNotFound,
+    UsageError,
+)
+from afterrun.core.policy import FOREVER, Policy
+from afterrun.core.report import Report
+from afterrun.core.sweep import Budget
+from afterrun.service import Explanation, Retention, SweepOptions
+from afterrun.stores.sql.backup import BackupOrder
+from afterrun.stores.sql.restore import Restored
+
+__all__ = [
+    "FOREVER",
+    "AfterrunError",
+    "BackupFailed",
+    "BackupOrder",
+    "Budget",
+    "Explanation",
+    "Policy",
+    "ProfileError",
+    "Refused",
+    "Report",
+    "Restored",
+    "Retention",
+    "StoreLocked",
+    "StoreUnreadable",
+    "SweepOptions",
+    "UnitNotFound",
+    "UsageError",
+]

@@ -1,0 +1,187 @@
+"""`afterrun explain`: every rule and time for one unit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Final
+
+import click
+from rich.console import RenderableType
+
+from afterrun.cli.options import (
+    STORE_VARIABLE,
+    PolicyOptions,
+    json_option,
+    policy_options,
+    profile_option,
+    store_argument,
+)
+from afterrun.cli.render import counted, table
+from afterrun.cli.session import Session
+from afterrun.cli.text import distance, moment
+from afterrun.core.errors import Exit
+from afterrun.core.policy import Policy
+from afterrun.core.times import Instant, iso, micros, to_instant
+from afterrun.service import Explanation, Retention
+
+SHOWN: Final = 20
+"""Members listed for people."""
+
+LISTED: Final = 1_000
+"""Members listed in JSON."""
+
+
+@click.command("explain")
+@store_argument
+@click.argument("run", metavar="RUN", required=False)
+@policy_options
+@profile_option
+@json_option
+@click.pass_obj
+def explain(
+    session: Session,
+    *,
+    store: str,
+    run: str | None,
+    policy: PolicyOptions,
+    profile: str | None,
+    as_json: bool,
+) -> int:
+    """Say every rule and time for the unit of one run, and when it becomes eligible."""
+    store, run = _words(store, run)
+    rules, _ = policy.resolve()
+    with Retention(store, profile=profile, writable=False) as retention:
+        explanation = retention.explain(run, rules)
+        place = {"store": retention.store.url, "profile": retention.store.profile_name}
+    judged = [_rule(name, value, explanation, rules) for name, value in explanation.policy.items()]
+    if as_json:
+        session.screen.json(_as_json(explanation, place, run=run, rules=judged))
+    else:
+        session.screen.show(*_parts(explanation, place, run=run, rules=judged))
+    return Exit.DONE
+
+
+def _words(store: str, run: str | None) -> tuple[str, str]:
+    """Tell STORE and RUN apart: with the store in the environment, the one word that was typed is the run."""
+    if run is not None:
+        return store, run
+    named = os.environ.get(STORE_VARIABLE)
+    if not named or store == named:
+        raise click.UsageError("Missing argument 'RUN'. It is the id of a run.")
+    return named, store
+
+
+def _rule(name: str, value: object, explanation: Explanation, policy: Policy) -> Mapping[str, object]:
+    """Say of one rule whether it keeps this unit, and until when; ``None`` where no clock decides."""
+    held = {reason.name for reason in explanation.reasons}
+    reason = {"pins": "pinned"}.get(name, name.replace("_", "-"))
+    until = None
+    if explanation.ended_at is not None:
+        until = _until(name, explanation.ended_at, policy)
+    return {"rule": name, "value": value, "keeps": reason in held, "until": until}
+
+
+def _until(name: str, ended: Instant, policy: Policy) -> Instant | None:
+    if name == "grace":
+        return ended + micros(policy.grace)
+    if name == "keep_for" and isinstance(policy.keep_for, timedelta):
+        return ended + micros(policy.keep_for)
+    if name == "before" and policy.before is not None:
+        return to_instant(policy.before)
+    return None
+
+
+BY_AGE: Final = ("keep_for", "before", "grace")
+QUALIFIERS: Final = ("keep_last_counts", "group_by")
+"""Words of a policy that keep nothing by themselves."""
+
+
+def _as_json(
+    explanation: Explanation,
+    place: Mapping[str, object],
+    *,
+    run: str,
+    rules: Iterable[Mapping[str, object]],
+) -> Mapping[str, object]:
+    members = [
+        {**{name: member[name] for name in ("run", "parent", "status")}, "ended_at": _end(member["end"])}
+        for member in explanation.members[:LISTED]
+    ]
+    return {
+        **place,
+        "unit": explanation.unit,
+        "run": run,
+        "kind": explanation.kind,
+        "verdict": explanation.verdict.value,
+        "reasons": [{"name": reason.name, "detail": reason.detail} for reason in explanation.reasons],
+        "members": members,
+        "member_count": len(explanation.members),
+        "ended_at": iso(explanation.ended_at),
+        "eligible_at": iso(explanation.eligible_at),
+        "group": explanation.group,
+        "rows": explanation.rows,
+        "now": iso(explanation.now),
+        "policy": explanation.policy,
+        "rules": [{**rule, "until": _end(rule["until"])} for rule in rules if rule["rule"] not in QUALIFIERS],
+    }
+
+
+def _end(value: object) -> str | None:
+    """Write a time of a store; one that makes no sense is left out."""
+    return iso(value) if isinstance(value, int) and value >= 0 else None
+
+
+def _parts(
+    explanation: Explanation,
+    place: Mapping[str, object],
+    *,
+    run: str,
+    rules: Iterable[Mapping[str, object]],
+) -> Iterable[RenderableType]:
+    yield table("", "", rows=[*place.items(), *_head(explanation, run)])
+    reasons = [(reason.name, reason.detail) for reason in explanation.reasons]
+    if reasons:
+        yield ""
+        yield table("reason", "what was seen", rows=reasons)
+    yield ""
+    yield table("rule", "value", "says", rows=[_rule_row(rule, explanation.now) for rule in rules])
+    yield ""
+    yield table("member", "parent", "status", "ended", rows=_member_rows(explanation))
+    more = len(explanation.members) - SHOWN
+    if more > 0:
+        yield f"and {counted(more)} more"
+
+
+def _head(explanation: Explanation, run: str) -> Iterable[tuple[str, object]]:
+    if run != explanation.unit:
+        yield "run", run
+    yield f"unit ({explanation.kind})", explanation.unit
+    yield "verdict", explanation.verdict.value
+    yield "ended", moment(explanation.ended_at, otherwise="not yet, or at no known time")
+    waits = explanation.verdict.value == "expired"
+    yield "eligible", "now" if waits else moment(explanation.eligible_at, otherwise="no clock decides that")
+    yield "now", moment(explanation.now)
+    for column, value in explanation.group.items():
+        yield f"group {column}", "(none)" if value is None else value
+    yield "rows", counted(explanation.rows)
+
+
+def _rule_row(rule: Mapping[str, object], now: Instant) -> tuple[object, object, str]:
+    name, value, until = rule["rule"], rule["value"], rule["until"]
+    if name in QUALIFIERS:
+        return name, ", ".join(map(str, value)) if isinstance(value, list) else value, ""
+    if name in BY_AGE and not rule["keeps"] and until is None:
+        return name, value, "has no say: the unit has not ended, or at no known time"
+    says = "keeps it" if rule["keeps"] else "lets it go"
+    if isinstance(until, int) and name != "before":
+        says = f"{says}: its time ends {moment(until)}, {distance(until, now)}"
+    return name, value, says
+
+
+def _member_rows(explanation: Explanation) -> Iterable[tuple[object, ...]]:
+    for member in explanation.members[:SHOWN]:
+        parent = "" if member["parent"] is None else member["parent"]
+        status = "(none)" if member["status"] is None else member["status"]
+        yield member["run"], parent, status, _end(member["end"]) or "not known"

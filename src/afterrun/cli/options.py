@@ -1,0 +1,216 @@
+"""Options that several commands share. Each group arrives at a command as one value."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from afterrun.cli.text import masked
+from afterrun.config import PolicyText, load_settings
+from afterrun.core.events import Observer
+from afterrun.core.policy import Policy
+from afterrun.core.sweep import Budget
+from afterrun.service import Retention, SweepOptions
+
+Command = Callable[..., int]
+Wrap = Callable[[Command], Command]
+
+STORE_VARIABLE: Final = "AFTERRUN_STORE"
+MAX_PAUSE: Final = 100
+"""Most that --pause takes: such a sweep leaves the engine 99 % of the time, and more would hardly end."""
+
+
+class Amount(click.ParamType[float]):
+    """A finite number within bounds."""
+
+    name = "number"
+
+    def __init__(self, *, over: float = -math.inf, least: float = -math.inf, most: float = math.inf) -> None:
+        """Set the bounds: more than ``over``, or at least ``least``; and at most ``most``."""
+        self._over = over
+        self._least = least
+        self._most = most
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read a number."""
+        try:
+            number = float(str(value))
+        except ValueError:
+            self.fail(f"{masked(str(value))[:40]!r} is no number", param, ctx)
+        if not math.isfinite(number) or not self._least <= number <= self._most or number <= self._over:
+            bound = f"more than {self._over:g}" if self._over > -math.inf else f"at least {self._least:g}"
+            limit = f" and at most {self._most:g}" if self._most < math.inf else ""
+            self.fail(f"it must be a finite number, {bound}{limit}", param, ctx)
+        return number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOptions:
+    """What was said about the policy; a rule on the command line takes the place of the file's."""
+
+    keep_for: str | None
+    before: str | None
+    keep_last: int | None
+    keep_last_counts: str | None
+    group_by: tuple[str, ...]
+    grace: str | None
+    pin: tuple[str, ...]
+    policy_file: str | None
+
+    def resolve(self) -> tuple[Policy, bool]:
+        """Return the policy, and whether its file approves every sweep.
+
+        Raises `UsageError` for words that make no sense and `Refused` for a policy without a rule.
+        """
+        text, approve = PolicyText(), False
+        if self.policy_file is not None:
+            settings = load_settings(Path(self.policy_file))
+            text, approve = settings.policy, settings.approve
+        said = {
+            "keep_for": self.keep_for,
+            "before": self.before,
+            "keep_last": self.keep_last,
+            "keep_last_counts": self.keep_last_counts,
+            "group_by": list(self.group_by) or None,
+            "grace": self.grace,
+            "pins": [*text.pins, *self.pin],
+        }
+        given = {name: value for name, value in said.items() if value is not None}
+        return text.model_copy(update=given).policy(), approve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalOptions:
+    """How a removal runs, and what it may do."""
+
+    max_seconds: float | None
+    limit: int | None
+    batch_units: int | None
+    pause: float | None
+    offline: bool
+    schema_unverified: bool
+    secure_delete: bool
+    verbose: bool
+    strict: bool
+
+    def check(self) -> None:
+        """Refuse options that contradict each other."""
+        if self.offline and self.pause is not None:
+            raise click.UsageError("--pause has no meaning with --offline, which never pauses")
+
+    def sweep_options(self, *, gate: Callable[[], bool], observer: Observer) -> SweepOptions:
+        """Return them as the service takes them."""
+        return SweepOptions(
+            budget=Budget(seconds=self.max_seconds, units=self.limit),
+            gate=gate,
+            observer=observer,
+            batch_units=self.batch_units,
+            rest=1.0 if self.pause is None else self.pause,
+            offline=self.offline,
+        )
+
+    def open(self, store: str, *, profile: str | None, writable: bool) -> Retention:
+        """Open a store to remove from it, or to look at what would go."""
+        return Retention(
+            store,
+            profile=profile,
+            writable=writable,
+            schema_unverified=self.schema_unverified,
+            secure_delete=self.secure_delete and writable,
+        )
+
+
+store_argument: Final = click.argument("store", metavar="STORE", envvar=STORE_VARIABLE)
+
+profile_option: Final = click.option(
+    "--profile",
+    metavar="NAME|FILE",
+    help="The profile to read the store with: a name, or a path that ends in .toml. Default: detected.",
+)
+
+json_option: Final = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON object on standard output and nothing else.",
+)
+
+metrics_option: Final = click.option(
+    "--metrics-file",
+    "metrics_path",
+    metavar="PATH",
+    help="Replace this file with counts and times of the run, in the Prometheus text format.",
+)
+
+POLICY: Final = (
+    click.option("--keep-for", metavar="D", help="Keep a unit this long after its end: 12h, 30d, forever."),
+    click.option(
+        "--before", metavar="TIMESTAMP", help="Keep what ended at this moment or later; it names its zone."
+    ),
+    click.option("--keep-last", type=int, metavar="N", help="Keep the newest N units of each group."),
+    click.option(
+        "--keep-last-counts",
+        type=click.Choice(["successful", "any"]),
+        help="Which units --keep-last counts. Default: successful.",
+    ),
+    click.option(
+        "--group-by", multiple=True, metavar="COL", help="A column that makes groups. May be repeated."
+    ),
+    click.option("--grace", metavar="D", help="Keep what ended less than this ago. Default: 1h."),
+    click.option("--pin", multiple=True, metavar="ID", help="Keep the unit of this run. May be repeated."),
+    click.option(
+        "--policy",
+        "policy_file",
+        metavar="FILE",
+        help="A TOML file with a [policy] table; options come first.",
+    ),
+)
+
+REMOVAL: Final = (
+    click.option("--max-seconds", type=Amount(over=0), metavar="S", help="Stop after this many seconds."),
+    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N units were removed."),
+    click.option(
+        "--batch-units", type=click.IntRange(min=1), metavar="N", help="Most units of one transaction."
+    ),
+    click.option(
+        "--pause",
+        type=Amount(least=0, most=MAX_PAUSE),
+        metavar="R",
+        help=f"Pause R times as long as each batch held its lock, up to {MAX_PAUSE}. Default: 1.",
+    ),
+    click.option("--offline", is_flag=True, help="No engine uses the store now: large batches, no pause."),
+    click.option(
+        "--schema-unverified", is_flag=True, help="Admit a schema version that was never read. Look first."
+    ),
+    click.option("--secure-delete", is_flag=True, help="Overwrite removed content on disk."),
+    click.option("-v", "verbose", is_flag=True, help="Say one line a batch on standard error."),
+    click.option("--strict", is_flag=True, help="Exit 3 when a budget or a gate ended the work."),
+)
+
+
+def _grouped(name: str, kind: type[Any], options: Sequence[Any]) -> Wrap:
+    """Return a decorator that adds options to a command and hands them over as one value."""
+    names = [field.name for field in fields(kind)]
+
+    def wrap(command: Command) -> Command:
+        @functools.wraps(command)
+        def call(**words: Any) -> int:  # noqa: ANN401 - click hands over whatever the options say
+            chosen = {part: words.pop(part) for part in names}
+            return command(**{name: kind(**chosen)}, **words)
+
+        wrapped: Command = call
+        for option in reversed(options):
+            wrapped = option(wrapped)
+        return wrapped
+
+    return wrap
+
+
+policy_options: Final = _grouped("policy", PolicyOptions, POLICY)
+removal_options: Final = _grouped("removal", RemovalOptions, REMOVAL)

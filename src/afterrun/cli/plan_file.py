@@ -1,0 +1,142 @@
+"""Plan files: what ``plan --out`` writes and ``prune --plan`` reads.
+
+A plan file comes from outside like any other: it is checked, bounded, and can only narrow what a policy lets
+go. It holds the ids of units, so it is readable by its owner alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from afterrun.cli.text import to_json
+from afterrun.core.errors import Refused, UsageError
+from afterrun.core.report import Report
+from afterrun.core.times import iso
+from afterrun.reading import read_small_file
+from afterrun.stores.sql.store import SqlStore
+
+FORMAT: Final = "afterrun-plan/1"
+MAX_BYTES: Final = 134_217_728
+MAX_UNITS: Final = 2_000_000
+BESIDE: Final = ("-wal", "-shm", "-journal")
+"""Endings by which SQLite finds files beside a database; a file of such a name could harm it."""
+
+
+class PlanFile(BaseModel):
+    """The contents of a plan file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    format: Literal["afterrun-plan/1"]
+    store: str
+    identity: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+    profile: str
+    now: str
+    policy: dict[str, str | int | list[str]]
+    fingerprint: str
+    units: list[str] = Field(max_length=MAX_UNITS)
+
+    def ids_for(self, store: SqlStore) -> frozenset[str]:
+        """Return the listed ids. Raises `Refused` for a plan of another store or profile."""
+        if self.identity != _digest(store.identity):
+            raise Refused("other-store", f"the plan file was made for another store: {self.store[:200]}")
+        if self.profile != store.profile_name:
+            raise Refused(
+                "other-profile",
+                f"the plan file was made with the profile {self.profile[:40]}, this is {store.profile_name}",
+            )
+        return frozenset(self.units)
+
+
+def read_plan(path: Path) -> PlanFile:
+    """Read a plan file. Raises `UsageError` for anything that is none."""
+    try:
+        raw = read_small_file(path, limit=MAX_BYTES)
+    except OSError as error:
+        raise UsageError(f"the plan file {path} cannot be read: {error.strerror}") from None
+    try:
+        return PlanFile.model_validate_json(raw)
+    except ValidationError as error:
+        faults = [
+            f"  - {'.'.join(map(str, fault['loc']))[:80] or 'file'}: {fault['msg']}"
+            for fault in error.errors(include_url=False, include_input=False)[:10]
+        ]
+        raise UsageError("\n".join([f"{path} is no plan file of afterrun", *faults])) from None
+
+
+class PlanWriter:
+    """Writes a plan file, unit by unit. A failure in the middle leaves no file behind."""
+
+    def __init__(self, path: Path, store: SqlStore, report: Report) -> None:
+        """Name the file; the report gives its header."""
+        self.path = path
+        self._forbidden = {f"{store.lock_path}{ending}" for ending in BESIDE}
+        self._head = {
+            "format": FORMAT,
+            "store": store.url,
+            "identity": _digest(store.identity),
+            "profile": store.profile_name,
+            "now": iso(report.now),
+            "policy": report.policy,
+            "fingerprint": report.fingerprint,
+        }
+        self._units = 0
+        self._bytes = 0
+
+    def __enter__(self) -> Self:
+        """Make the file and write its header. Raises `UsageError` if something is there already."""
+        if os.path.realpath(self.path) in self._forbidden:
+            raise UsageError(f"{self.path} is a name that SQLite uses for the store: choose another")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        try:
+            descriptor = os.open(self.path, flags, 0o600)
+        except FileExistsError:
+            raise UsageError(f"{self.path} exists already: choose a new file") from None
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be made: {error.strerror}") from None
+        self._file = os.fdopen(descriptor, "w", encoding="ascii")
+        self._write(f'{to_json(self._head)[:-1]}, "units": [')
+        return self
+
+    def add(self, unit: str) -> None:
+        """Write the id of one unit. Raises `UsageError` beyond what `read_plan` reads."""
+        self._write(f"{',' if self._units else ''}\n{to_json(unit)}")
+        self._units += 1
+        if self._units > MAX_UNITS or self._bytes > MAX_BYTES - 16:
+            raise UsageError("the plan has more units than a plan file may list: use a narrower policy")
+
+    def _write(self, text: str) -> None:
+        self._bytes += self._file.write(text)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Finish the file, or take it away."""
+        if error is not None:
+            self._abandon()
+            return
+        try:
+            self._write("\n]}\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            self._file.close()
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        self.path.unlink(missing_ok=True)
+        try:
+            self._file.close()
+        except OSError:
+            return  # what could not be written belongs to a file that is gone
+
+
+def _digest(identity: str) -> str:
+    return hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,0 +1,85 @@
+"""`afterrun reclaim`: give free pages of the file back to the file system."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+from rich.console import RenderableType
+
+from afterrun.cli.options import json_option, profile_option, store_argument
+from afterrun.cli.render import notes, outcome_lines, table
+from afterrun.cli.session import Session
+from afterrun.cli.text import size
+from afterrun.core.errors import Exit
+from afterrun.core.space import Reclaim, ReclaimOptions
+from afterrun.service import Retention
+
+EXITS: Final = {
+    "planned": Exit.DONE,
+    "completed": Exit.DONE,
+    "skipped": Exit.DONE,
+    "pinned": Exit.DEFERRED,
+    "interrupted": Exit.INTERRUPTED,
+    "failed": Exit.ERROR,
+}
+METHODS: Final = {
+    "none": "nothing to do: no page is free",
+    "vacuum": "VACUUM in place: the whole database is written anew",
+    "incremental": "bounded incremental vacuum: a few pages at a time",
+}
+
+
+@click.command("reclaim")
+@store_argument
+@profile_option
+@click.option("--apply", is_flag=True, help="Do it. Without it, only say what could be given back.")
+@json_option
+@click.pass_obj
+def reclaim(session: Session, *, store: str, profile: str | None, apply: bool, as_json: bool) -> int:
+    """Give free pages of the file back to the file system. Never removes a row.
+
+    Without --apply it only says what could be given back, by which method, and how much room that needs.
+    """
+    signals = session.signals
+    with Retention(store, profile=profile, writable=apply, schema_unverified=True) as retention:
+        if apply:
+            signals.graceful = retention.survey_space().before.method == "incremental"
+            report = retention.reclaim(ReclaimOptions(gate=signals.gate))
+            signals.graceful = False
+            if signals.aborted:  # SQLite reports an interrupted statement instead
+                raise KeyboardInterrupt
+        else:
+            report = retention.survey_space()
+    if as_json:
+        session.screen.json(report.as_json())
+    else:
+        hint = [] if apply else ["Nothing was changed: --apply gives the space back."]
+        session.screen.show(*_parts(report), *hint)
+    if report.ended == "interrupted" and not signals.stopping:
+        return Exit.DEFERRED
+    return EXITS[report.ended]
+
+
+def _parts(report: Reclaim) -> list[RenderableType]:
+    before = report.before
+    head = [
+        ("store", report.store),
+        ("profile", report.profile),
+        ("file", f"{size(before.file)} (measured), journal mode {before.journal}"),
+        ("WAL", f"{size(before.wal)} (measured)"),
+        ("free", f"{size(before.free)} in {before.free_pages:,} pages, {before.free_share:.0%} of the file"),
+        ("auto_vacuum", before.auto_vacuum),
+        ("method", METHODS[before.method]),
+    ]
+    rooms = [
+        (room.volume, room.path, size(room.needed), size(room.available), "yes" if room.enough else "no")
+        for room in report.rooms
+    ]
+    parts: list[RenderableType] = [table("", "", rows=head)]
+    if rooms:
+        heads = ("room needed for", "folder", "needed", "available", "enough")
+        parts += ["", table(*heads, rows=rooms, numbers=[2, 3])]
+    if not report.dry_run:
+        parts += ["", *outcome_lines(report)]
+    return [*parts, *notes("Faults:", report.problems), *notes("Notes:", report.notices)]

@@ -1,0 +1,257 @@
+"""All rendering: reports, explanations and profiles as tables for people or as JSON, and every failure.
+
+Text from a store passes through `text.visible`, and rich interprets no markup.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, Final
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from afterrun.cli.failure import Failure
+from afterrun.cli.text import LONGEST, message_lines, moment, seconds, size, to_json, visible
+from afterrun.core.report import Report
+from afterrun.core.space import Reclaim
+
+WIDTH: Final = 110
+"""Columns where standard output is no terminal."""
+
+Pairs = Iterable[tuple[str, object]]
+
+
+class Screen:
+    """Standard output and standard error of one run of the command line."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        """Choose between JSON and tables."""
+        self.as_json = as_json
+
+    def show(self, *parts: RenderableType) -> None:
+        """Print tables and lines on standard output, all at once."""
+        self._emit(drawn(parts, sys.stdout))
+
+    def write(self, text: str) -> None:
+        """Print text as it is, line by line; the caller made it safe."""
+        self._emit(text)
+
+    def aside(self, *parts: RenderableType) -> None:
+        """Print on standard error."""
+        sys.stderr.write(drawn(parts, sys.stderr))
+        sys.stderr.flush()
+
+    def json(self, value: Mapping[str, object]) -> None:
+        """Print the one object on standard output."""
+        self._emit(f"{to_json(value)}\n")
+
+    def ask(self, question: str) -> bool:
+        """Ask on standard error and read the answer; anything but yes is no."""
+        sys.stderr.write(f"{question} [y/N] ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+    def failure(self, failure: Failure) -> None:
+        """Print an ending without a report."""
+        lines = message_lines(failure.message)
+        for line in [f"afterrun: {lines[0]}", *lines[1:]]:
+            sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+        if not self.as_json:
+            return
+        error: dict[str, object] = {"kind": failure.kind, "message": "\n".join(lines)}
+        if failure.reason is not None:
+            error["reason"] = failure.reason
+        ended = {"ended": "locked"} if failure.kind == "locked" else {}
+        self.json({"error": error, **ended})
+
+    def flush(self) -> None:
+        """Push out what click has printed."""
+        self._emit("")
+
+    def _emit(self, text: str) -> None:
+        """Write to standard output; a reader who has gone away is no error, a full disk is one."""
+        stream = sys.stdout
+        encoding = stream.encoding or "utf-8"
+        try:
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+            stream.flush()
+        except BrokenPipeError:
+            self.silence()
+        except OSError:
+            self.silence()
+            raise
+
+    @staticmethod
+    def silence() -> None:
+        """Send standard output nowhere, so that Python's own flush at exit has nothing to complain of."""
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def drawn(parts: Iterable[RenderableType], stream: IO[str]) -> str:
+    """Return what rich makes of these parts for a stream: colours and its width only for a terminal."""
+    terminal = stream.isatty()
+    target = io.StringIO()
+    console = Console(
+        file=target,
+        force_terminal=terminal,
+        width=None if terminal else WIDTH,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+    for part in parts:
+        console.print(part, soft_wrap=isinstance(part, str))  # a line is wrapped by whoever reads it
+    text = target.getvalue()
+    return text if terminal else "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+
+def table(*heads: str, rows: Iterable[Sequence[object]], numbers: Sequence[int] = ()) -> Table:
+    """Make a table; columns in ``numbers`` are aligned to the right."""
+    made = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), show_header=any(heads))
+    for place, head in enumerate(heads):
+        made.add_column(head, overflow="fold", justify="right" if place in numbers else "left")
+    for row in rows:
+        made.add_row(*(visible(cell, limit=LONGEST) for cell in row))
+    return made
+
+
+def notes(title: str, lines: Iterable[str]) -> Iterable[RenderableType]:
+    """Make a list of remarks, none without any."""
+    shown = [f"- {visible(line)}" for line in lines]
+    return ["", title, *shown] if shown else []
+
+
+def counted(number: int) -> str:
+    """Write a count for people."""
+    return f"{number:,}"
+
+
+def report_parts(report: Report, *, more: Iterable[RenderableType] = ()) -> list[RenderableType]:
+    """Lay out a plan or what a removal did; ``more`` stands between the figures and the notes."""
+    parts: list[RenderableType] = [table("", "", rows=_head(report)), ""]
+    parts.append(table("units", "count", rows=_unit_rows(report), numbers=[1]))
+    rows = [(name, counted(count)) for name, count in report.rows.items() if count]
+    if rows:
+        would = "rows that would go" if report.dry_run else "rows removed"
+        parts += ["", table(would, "count", rows=rows, numbers=[1])]
+    parts += ["", *_sizes(report)]
+    parts += more
+    if report.backup is not None:
+        parts += ["", *_backup(report.backup)]
+    if report.reclaim is not None:
+        parts += ["", *outcome_lines(report.reclaim)]
+    parts += notes("Units too large for one batch, left alone:", report.oversized)
+    parts += notes("Units so large that each holds the lock longer than a batch:", report.large)
+    parts += notes("Notes:", report.notices)
+    parts += ["", *message_lines(_closing(report))]
+    return parts
+
+
+def outcome_lines(report: Reclaim) -> Iterable[str]:
+    """Say in measured bytes what a reclaim came to."""
+    yield f"reclaim: {report.ended}"
+    if report.after is not None:
+        before, after = report.before, report.after
+        yield (
+            f"file: {size(before.file)} before, {size(after.file)} after; WAL: {size(before.wal)} before, "
+            f"{size(after.wal)} after (all measured), in {seconds(report.seconds)}"
+        )
+    yield from message_lines(report.message) if report.message else []
+
+
+def _head(report: Report) -> Pairs:
+    read = "read" if report.schema.read else "never read"
+    yield "store", report.store
+    yield "profile", f"{report.profile}, schema {report.schema.version} ({read})"
+    yield "policy", policy_words(report.policy)
+    yield "now", moment(report.now)
+    yield "fingerprint", report.fingerprint
+
+
+def policy_words(policy: Mapping[str, object]) -> str:
+    """Write the rules of a policy on one line."""
+    return ", ".join(f"{name} {_words(value)}" for name, value in policy.items())
+
+
+def _words(value: object) -> str:
+    return "+".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _unit_rows(report: Report) -> Iterable[tuple[str, str]]:
+    units = report.units
+    if report.dry_run:
+        yield "would go", counted(would_go(report))
+    else:
+        yield "removed", counted(units.removed)
+    if units.deferred:
+        yield "deferred", counted(units.deferred)
+    for why, count in units.skipped.items():
+        yield f"skipped, {why}", counted(count)
+    if units.recent or report.dry_run:  # a removal does not count what its pages never meet
+        yield "recent", counted(units.recent)
+    for name, count in sorted(units.protected.items()):
+        yield f"protected, {name}", counted(count)
+    for name, count in sorted(units.blocked.items()):
+        yield f"blocked, {name}", counted(count)
+    if units.unrooted:
+        yield "runs that no root reaches", counted(units.unrooted)
+    if report.keys_forgotten:
+        yield "idempotency keys forgotten", counted(report.keys_forgotten)
+
+
+def would_go(report: Report) -> int:
+    """Return the units that a plan lets go, after what a plan file leaves out."""
+    return report.units.expired - sum(report.units.skipped.values())
+
+
+def _sizes(report: Report) -> Iterable[RenderableType]:
+    if report.dry_run:
+        yield f"content that would go: ~{size(report.logical_bytes)} (estimated from samples)"
+        yield f"file: {size(report.file_before)} (measured)"
+        return
+    yield f"file: {size(report.file_before)} before, {size(report.file_after)} after (both measured)"
+    if report.reclaim is None:
+        yield "Free pages in the file are used again by the engine; only a reclaim gives them back."
+    batches = "batch" if report.batches == 1 else "batches"
+    longest = f"the longest held its lock for {seconds(report.longest_batch)}"
+    yield f"{counted(report.batches)} {batches} in {seconds(report.seconds)}, {longest}"
+    if report.backlog_after:
+        gaining = {True: ", gaining on the inflow", False: ", not gaining on the inflow", None: ""}
+        yield f"left to do: at most {counted(report.backlog_after)} units{gaining[report.gaining]}"
+
+
+def _backup(facts: Mapping[str, object]) -> Iterable[str]:
+    number = {name: float(str(facts[name])) for name in ("bytes", "seconds", "blocked", "longest_hold")}
+    yield f"backup: {visible(facts['path'])} ({facts['kind']}, {facts['units']} units)"
+    made = f"made and verified before the first batch in {seconds(number['seconds'])}"
+    yield f"its size: {size(int(number['bytes']))}, {made}"
+    yield f"its checksum: {facts['checksum']}"
+    if number["blocked"]:
+        yield (
+            f"the engine could not commit for {seconds(number['blocked'])} in all and "
+            f"{seconds(number['longest_hold'])} at once (measured)"
+        )
+    if facts["cleared"]:
+        yield f"unfinished backups of killed processes taken away: {facts['cleared']}"
+
+
+ENDINGS: Final = {
+    "completed": "The pass is complete.",
+    "budget": "The budget is used up; the next sweep goes on from here.",
+    "interrupted": "Stopped after a whole batch; the next sweep goes on from here.",
+    "guard": "Nothing was removed.",
+    "failed": "The store failed; what was committed stays, and nothing is half removed.",
+}
+
+
+def _closing(report: Report) -> str:
+    if report.ended == "guard" or (report.message and not report.dry_run):
+        return report.message
+    return "Nothing was removed." if report.dry_run else ENDINGS[report.ended]
