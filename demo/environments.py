@@ -1,0 +1,78 @@
+"""Environments with a real engine in them, made once under `.engines` and kept."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+DEMO = Path(__file__).resolve().parent
+ROOT = DEMO.parent
+CACHE = ROOT / ".engines"
+INSTALL_SECONDS = 600.0
+ERROR_LINES = 30
+
+
+def engine_python(version: str) -> Path:
+    """Return the python of an environment that has this version of DBOS, made on first use."""
+    home = CACHE / f"dbos-{version}"
+    python = home / "bin" / "python"
+    stamp = home / "complete"
+    if stamp.exists():
+        return python
+    with locked(f"dbos-{version}"):
+        if not stamp.exists():
+            _install(home, python, version)
+            stamp.touch()
+    return python
+
+
+def engine_command(version: str, *args: str | Path) -> list[str]:
+    """Return the command line that runs a command of `dbos_app.py` on this version."""
+    return [str(part) for part in (engine_python(version), "-E", DEMO / "dbos_app.py", *args)]
+
+
+def run_engine(version: str, *args: str | Path, timeout: float = 120.0) -> dict[str, Any]:
+    """Run a command of `dbos_app.py` on this version and return its answer.
+
+    Raise RuntimeError with the end of its error output when it fails.
+    """
+    return answer_of(engine_command(version, *args), timeout)
+
+
+def answer_of(command: Sequence[str], timeout: float) -> dict[str, Any]:
+    """Run a command and return the JSON object of its last line. Raise RuntimeError when it fails."""
+    return dict(json.loads(_checked(command, timeout).splitlines()[-1]))
+
+
+@contextmanager
+def locked(name: str) -> Iterator[None]:
+    """Let one process at a time make what has this name."""
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _install(home: Path, python: Path, version: str) -> None:
+    shutil.rmtree(home, ignore_errors=True)
+    _checked([sys.executable, "-m", "venv", str(home)], INSTALL_SECONDS)
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    constraints = ROOT / "constraints.txt"
+    if constraints.exists():
+        command += ["-c", str(constraints)]
+    _checked([*command, f"dbos=={version}"], INSTALL_SECONDS)
+
+
+def _checked(command: Sequence[str], timeout: float) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    if done.returncode != 0:
+        told = "\n".join(done.stderr.splitlines()[-ERROR_LINES:])
+        raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}:\n{told}")
+    return done.stdout
