@@ -305,3 +305,10 @@ def test_a_plan_file_that_is_none_is_refused(
         answer = run_cli("prune", store, *POLICY, "--plan", path, *APPLY)
     assert answer.code == Exit.USAGE
     assert "plan.json" in answer.err
+
+
+def test_a_command_without_backups_says_which_one_makes_them(store: Path) -> None:
+    """An automatic sweep makes none, and says who does instead of a word that looks alike."""
+    answer = run_cli("sweep", store, *POLICY, "--backup", "/somewhere")
+    assert answer.code == Exit.USAGE
+    assert "only prune --apply makes backups" in answer.err

@@ -10,8 +10,8 @@ from afterrun.cli.text import masked
 from afterrun.core.errors import did_you_mean
 
 NOT_OFFERED: Final = {
-    "--backup": "afterrun makes no backups yet: make one yourself, then give --no-backup",
-    "--backup-kind": "afterrun makes no backups yet: make one yourself, then give --no-backup",
+    "--backup": "only prune --apply makes backups",
+    "--backup-kind": "only prune --apply makes backups",
 }
 """Options for which the nearest known word would be dangerous advice."""
 
