@@ -2,7 +2,7 @@
 
 Nouns: the *state directory* holds one file a store with its cursor, deferrals, approvals and records; a
 *sweep lock* lies beside the store, not in the state directory, since other machines may share the store.
-This package imports `core` and nothing beside or above it.
+This package imports `core` and parts of `stores`, and nothing beside or above it.
 """
 
 from afterrun.state.files import StateDirectory, StoreState

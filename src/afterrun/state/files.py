@@ -11,24 +11,31 @@ import math
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote, unquote_to_bytes
 
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from afterrun.core.errors import AfterrunError
 from afterrun.core.guard import History
-from afterrun.core.store import Cursor
-from afterrun.core.times import Instant, micros
+from afterrun.core.store import Cursor, Marks
+from afterrun.core.times import SECOND, Instant, micros
 from afterrun.reading import read_small_file
 
 VARIABLE: Final = "AFTERRUN_STATE_DIR"
 MAX_RECORDS: Final = 200
 MAX_DEFERRALS: Final = 10_000
+MAX_DRAFTS: Final = 20
+MAX_SUBJECTS: Final = 8
+MAX_SPENT: Final = 20
 MAX_STATE_BYTES: Final = 64 * 1024 * 1024
+RESTORE: Final = "restore"
+"""Command of a record that is of no sweep: it removed nothing, and left no backlog."""
+
 STARTED: Final = "started"
 """End of a record whose sweep has not come to its end: it runs, or it was killed."""
 
@@ -57,14 +64,27 @@ class Deferral(_Part):
 
 
 class Record(_Part):
-    """What one sweep or manual apply came to: counts and times only."""
+    """What one sweep or manual apply came to: counts and times only.
+
+    ``why`` is the kind of failure, a word. ``attempts`` counts sweeps that failed alike, one after another,
+    before they began; ``at`` is the last one. ``observer_failures`` counts events an observer failed at.
+    ``came_back`` and ``left`` count units whose removal was interrupted between two databases: those that
+    changed meanwhile, and those that stand without their rows in the other one. Of a restore, ``restored``
+    counts the units that came back, ``rows`` theirs, and ``deferred`` those that were refused.
+    """
 
     at: Instant
     command: str
     ended: str
     fingerprint: str
+    why: str = ""
+    attempts: int = 1
+    observer_failures: int = 0
+    came_back: int = 0
+    left: int = 0
     scanned: int = 0
     removed: int = 0
+    restored: int = 0
     deferred: int = 0
     rows: int = 0
     batches: int = 0
@@ -86,8 +106,16 @@ class _Contents(BaseModel):
     deferrals: dict[str, Deferral] = Field(default_factory=dict)
     shown: dict[str, int] = Field(default_factory=dict)
     allowances: dict[str, int] = Field(default_factory=dict)
+    spent: list[str] = Field(default_factory=list)
     empty_streams: dict[str, Instant] = Field(default_factory=dict)
     records: list[Record] = Field(default_factory=list)
+    completed: Instant | None = None
+    due_since: Instant | None = None
+    drafts: list[str] = Field(default_factory=list)
+    file: str = ""
+    newest: dict[str, list[str]] = Field(default_factory=dict)
+    since: Instant | None = None
+    replaced: str = ""
 
 
 class StateDirectory:
@@ -130,11 +158,29 @@ class StoreState:
         self._path = path
         self._contents = contents
         self.now: Instant = 0
+        self.begun = False
+        """Whether a sweep of this process is on record."""
 
     @property
     def records(self) -> tuple[Record, ...]:
         """Return the records kept, the oldest first."""
         return tuple(self._contents.records)
+
+    @property
+    def last_completed(self) -> Instant | None:
+        """Return when the last automatic sweep was completed; it outlives its record."""
+        return self._contents.completed
+
+    @property
+    def due_since(self) -> Instant | None:
+        """Return since when a first automatic sweep is due, as far as that was noted."""
+        return self._contents.due_since
+
+    def keep_due_since(self, moment: Instant) -> None:
+        """Note since when a first automatic sweep is due, unless that is known, and save it."""
+        if self._contents.due_since is None:
+            self._contents.due_since = moment
+            self.save()
 
     def cursor(self, fingerprint: str) -> Cursor | None:
         """Return where the last sweep of this plan was cut off; another plan starts from the beginning."""
@@ -148,11 +194,11 @@ class StoreState:
 
         A place that JSON cannot hold, such as a key of bytes, is forgotten: the next sweep starts over.
         """
-        parts = () if cursor is None else (cursor.end, cursor.tie)
-        if cursor is None or not all(_is_json(part) for part in parts):
+        end, tie = (None, None) if cursor is None else (_lasting(cursor.end), _lasting(cursor.tie))
+        if cursor is None or not (_is_json(end) and _is_json(tie)):
             self._contents.cursor = None
             return
-        self._contents.cursor = (cursor.stream, cursor.end, cursor.tie)  # type: ignore[assignment]
+        self._contents.cursor = (cursor.stream, end, tie)  # type: ignore[assignment]
         self._contents.cursor_of = fingerprint
 
     def history(self, fingerprint: str) -> History:
@@ -168,12 +214,64 @@ class StoreState:
     def show(self, fingerprint: str, count: int) -> None:
         """Remember how many units a guarded sweep counted, for the approval that may follow."""
         self._contents.shown = {fingerprint: count}
+        self._contents.spent = [other for other in self._contents.spent if other != fingerprint]
         self._contents.allowances.pop(fingerprint, None)
 
     def allow(self, fingerprint: str, left: int | None) -> None:
         """Set how many units an approval still admits; ``None`` ends it."""
         self._contents.shown.pop(fingerprint, None)
         self._contents.allowances = {} if left is None else {fingerprint: left}
+
+    def marks(self, subject: str) -> Marks:
+        """Return what the store's file is known by; ``subject`` is whose runs are meant, of those in it."""
+        return Marks(self._contents.file, tuple(self._contents.newest.get(subject, ())))
+
+    def keep_marks(self, subject: str, marks: Marks) -> None:
+        """Remember what the store's file is known by."""
+        newest = {name: runs for name, runs in self._contents.newest.items() if name != subject}
+        newest = dict(list(newest.items())[1 - MAX_SUBJECTS :])
+        self._contents.file, self._contents.newest = marks.file, newest | {subject: list(marks.runs)}
+
+    @property
+    def replaced(self) -> str:
+        """Return why what was remembered is forgotten, until a sweep of what is there now has finished."""
+        return self._contents.replaced
+
+    @property
+    def since(self) -> Instant | None:
+        """Return when another file was found in the store's place; earlier records are not of this one."""
+        return self._contents.since
+
+    def forget(self, why: str, *, now: Instant) -> None:
+        """Forget what was remembered of another file that lay here, but for the records; say ``why``."""
+        before = self._contents
+        self._contents = _Contents(
+            identity=before.identity,
+            sweeps=before.sweeps,
+            records=before.records,
+            drafts=before.drafts,
+            since=now,
+            replaced=why,
+        )
+
+    @property
+    def drafts(self) -> Sequence[Path]:
+        """Return the names of backups that were begun, as far as they may be of files that are left."""
+        return [Path(os.fsdecode(unquote_to_bytes(text))) for text in self._contents.drafts]
+
+    def keep_drafts(self, drafts: Sequence[Path]) -> None:
+        """Remember names of backups that are begun; the oldest give way."""
+        texts = [quote(os.fsencode(draft)) for draft in drafts]  # a name need not be text, which JSON is
+        self._contents.drafts = texts[-MAX_DRAFTS:]
+
+    def spend(self, fingerprint: str) -> None:
+        """Remember that an approval has served for a sweep that came to its end."""
+        spent = [other for other in self._contents.spent if other != fingerprint]
+        self._contents.spent = [*spent, fingerprint][-MAX_SPENT:]
+
+    def is_spent(self, fingerprint: str) -> bool:
+        """Say whether the last approval of this plan has served, and nothing was shown since."""
+        return fingerprint in self._contents.spent
 
     def stream_is_empty(self, name: str) -> bool:
         """Say whether a stream of old rows was seen empty not long ago. ``name`` has the schema version."""
@@ -187,10 +285,12 @@ class StoreState:
     def begin(self, command: str, *, now: Instant, fingerprint: str) -> None:
         """Put a sweep that starts on record, as ``started`` until it comes to an end, and save that.
 
-        What cannot be put on record is not done: this raises `StateError` before anything goes.
+        What cannot be put on record is not done: this raises `StateError` before anything goes. A restore is
+        put on record alike, and counts for no unit that waits for a later sweep.
         """
         self.now = now
-        self._contents.sweeps += 1
+        self.begun = True
+        self._contents.sweeps += command != RESTORE
         started = Record(at=now, command=command, ended=STARTED, fingerprint=fingerprint)
         self._contents.records = [*self._contents.records, started][-MAX_RECORDS:]
         self.save()
@@ -201,14 +301,33 @@ class StoreState:
         earlier = contents.records[:-1] if self._is_started() else contents.records
         contents.records = [*earlier, record][-MAX_RECORDS:]
         contents.swept = contents.swept or finished
+        if finished:
+            contents.replaced = ""
+        if record.command == "sweep" and record.ended == "completed":
+            contents.completed = record.at + round(record.seconds * SECOND)
         if runs is not None:
             contents.runs = runs
 
-    def abandon(self, ended: str) -> None:
+    def abandon(self, ended: str, *, why: str = "") -> None:
         """Put on record, and save, that the sweep that was started ended without a report."""
         if self._is_started():
-            self._contents.records[-1] = self._contents.records[-1].model_copy(update={"ended": ended})
+            update = {"ended": ended, "why": why}
+            self._contents.records[-1] = self._contents.records[-1].model_copy(update=update)
             self.save()
+
+    def repeat(self, record: Record) -> None:
+        """Add a record of a sweep that did not begin; one like the last takes its place and is counted."""
+        records = self._contents.records
+        last = records[-1] if records else None
+        if last is not None and (last.command, last.ended, last.why, last.fingerprint) == (
+            record.command,
+            record.ended,
+            record.why,
+            "",
+        ):
+            record = record.model_copy(update={"attempts": last.attempts + 1})
+            records = records[:-1]
+        self._contents.records = [*records, record][-MAX_RECORDS:]
 
     def _is_started(self) -> bool:
         records = self._contents.records
@@ -239,10 +358,15 @@ class StoreState:
         """Replace the file: whole, durable, and readable by nobody else. Raises `StateError`."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _replacing(self._path) as file:
+            with replacing(self._path) as file:
                 file.write_text(self._contents.model_dump_json(), encoding="utf-8")
         except OSError as error:
             raise StateError(f"the state file {self._path} cannot be written: {error.strerror}") from None
+
+
+def _lasting(value: object) -> object:
+    """Write a moment as text, which a database that compares it with moments takes for one."""
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def _is_json(value: object) -> bool:
@@ -252,7 +376,7 @@ def _is_json(value: object) -> bool:
 
 
 @contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path) -> Iterator[Path]:
     """Write a new file beside ``path`` and rename it over; a failure leaves the old one and no leftover."""
     prefix = f".{path.name}."
     for stale in path.parent.glob(f"{prefix}*"):  # a process that was killed could not clear up after itself

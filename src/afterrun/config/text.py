@@ -1,0 +1,205 @@
+"""What a settings file may say: the models it is read with, and their JSON Schema for editors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+
+from afterrun.core.errors import AfterrunError
+from afterrun.core.policy import DEFAULT_GRACE, FOREVER, MAX_KEEP_LAST, Policy
+from afterrun.core.times import parse_duration, parse_timestamp, utc
+
+MAX_PAUSE: Final = 100
+"""Most that ``pause`` takes: such a sweep leaves the engine 99 % of the time, and more would hardly end."""
+
+NAME_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,39}$"
+DURATION_PATTERN: Final = r"^\s*[0-9]{1,12}[smhdw]\s*$"
+
+
+def _duration(text: str) -> str:
+    try:
+        parse_duration(text)
+    except AfterrunError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+def _age(text: str) -> str:
+    return text if text == FOREVER.value else _duration(text)
+
+
+def _moment(moment: str | datetime) -> str | datetime:
+    try:
+        parse_timestamp(moment) if isinstance(moment, str) else utc(moment)
+    except AfterrunError as error:
+        raise ValueError(str(error)) from None
+    return moment
+
+
+def _not_empty(text: str) -> str:
+    if not text:
+        raise ValueError("it is empty")
+    return text
+
+
+Duration = Annotated[
+    str, AfterValidator(_duration), WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN})
+]
+Age = Annotated[
+    str,
+    AfterValidator(_age),
+    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN.replace("^", "^forever$|^", 1)}),
+]
+Moment = Annotated[str | datetime, AfterValidator(_moment), WithJsonSchema({"type": "string"})]
+Word = Annotated[str, AfterValidator(_not_empty), WithJsonSchema({"type": "string", "minLength": 1})]
+StoreName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+
+
+class Text(BaseModel):
+    """A table of the file: no unknown keys, and no value of another type that could be meant."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class PolicyText(Text):
+    """The ``[policy]`` table, as people write it: durations are text such as ``30d``."""
+
+    keep_for: Age | None = Field(None, description="Keep a unit this long after its end: 12h, 30d, forever.")
+    before: Moment | None = Field(
+        None, description="Keep what ended at this moment or later; it names its zone."
+    )
+    keep_last: int | None = Field(
+        None, ge=1, le=MAX_KEEP_LAST, description="Keep the newest N units of each group."
+    )
+    keep_last_counts: Literal["successful", "any"] = Field(
+        "successful", description="Which units keep_last counts."
+    )
+    group_by: list[Word] | None = Field(
+        None, description="Columns that make groups. Default: all group columns of the profile."
+    )
+    grace: Duration | None = Field(None, description="Keep what ended less than this ago. Default: 1h.")
+    pins: list[str] = Field(default_factory=list, description="Ids of runs whose units stay.")
+
+    def policy(self) -> Policy:
+        """Return the policy. Raises `UsageError` for words that make no sense, `Refused` if it is empty."""
+        keep_for = None
+        if self.keep_for is not None:
+            keep_for = FOREVER if self.keep_for == FOREVER.value else parse_duration(self.keep_for)
+        before = parse_timestamp(self.before) if isinstance(self.before, str) else self.before
+        if before is not None:
+            before = utc(before)
+        return Policy(
+            keep_for=keep_for,
+            before=before,
+            keep_last=self.keep_last,
+            keep_last_counts=self.keep_last_counts,
+            group_by=None if self.group_by is None else tuple(self.group_by),
+            grace=DEFAULT_GRACE if self.grace is None else parse_duration(self.grace),
+            pins=frozenset(self.pins),
+        )
+
+    def merged(self, own: PolicyText) -> Self:
+        """Return this policy with the keys that ``own`` sets in place of its own; pins add up."""
+        update: dict[str, object] = {name: getattr(own, name) for name in own.model_fields_set}
+        return self.model_copy(update=update | {"pins": [*self.pins, *own.pins]})
+
+
+class StoreText(Text):
+    """A ``[stores.<name>]`` table: one store, and what is different for it."""
+
+    store: Word | None = Field(
+        None, description="URL or path of the store; a relative path is relative to this file."
+    )
+    store_env: Word | None = Field(
+        None, description="Name of a variable that holds the URL or path, so that no password stands here."
+    )
+    profile: Word | None = Field(
+        None, description="Name of the profile, or path of a file that ends in .toml. Default: detected."
+    )
+    datasources: list[Word] = Field(
+        default_factory=list,
+        description="URLs or paths of other databases with rows of the runs, which go with them.",
+    )
+    policy: PolicyText = Field(
+        default_factory=PolicyText, description="Keys that take the place of those of [policy]; pins add up."
+    )
+    inherit: bool = Field(
+        default=True, description="false: the store's policy stands alone, without [policy]."
+    )
+    approve: bool | None = Field(None, description="Admit every sweep of this store without asking.")
+    interval: Duration | None = Field(
+        None, description="Time from one completed sweep to the next; 0s turns sweeps of this store off."
+    )
+    pause: float | None = Field(
+        None,
+        ge=0,
+        le=MAX_PAUSE,
+        allow_inf_nan=False,
+        description="Pause this many times as long as each batch held its lock. Default: 1.",
+    )
+    max_seconds: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description="Stop a sweep after this many seconds."
+    )
+    metrics_file: Word | None = Field(
+        None, description="File for the metrics of this store alone, as Prometheus text."
+    )
+
+
+class TelemetryText(Text):
+    """The ``[telemetry]`` table: what ``afterrun watch`` tells, and how."""
+
+    log_format: Literal["text", "json"] = Field("text", description="How log lines are written.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least weight of a line; debug has one for each page and batch."
+    )
+    prometheus_file: Word | None = Field(
+        None, description="File for the metrics of all stores, as Prometheus text."
+    )
+    opentelemetry: bool = Field(
+        default=True,
+        description="Tell OpenTelemetry, where its API package is installed and an SDK is set up.",
+    )
+
+
+class SettingsText(Text):
+    """The whole file."""
+
+    approve: bool = Field(default=False, description="Admit every automatic sweep without asking.")
+    interval: Duration = Field("24h", description="Time from one completed sweep to the next; 0s is off.")
+    policy: PolicyText = Field(default_factory=PolicyText, description="What to keep, for all stores.")
+    stores: dict[StoreName, StoreText] = Field(
+        default_factory=dict,
+        description="The stores that `afterrun watch` sweeps, by a name of yours.",
+        json_schema_extra={"additionalProperties": False},
+    )
+    telemetry: TelemetryText = Field(
+        default_factory=TelemetryText, description="What `afterrun watch` tells, and how."
+    )
+
+
+class _Schema(GenerateJsonSchema):
+    """TOML has no null: a key that may be left out is simply not required."""
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        """Return the schema of what may stand there."""
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """Leave out a default of null."""
+        made = super().default_schema(schema)
+        return {name: value for name, value in made.items() if (name, value) != ("default", None)}
+
+
+def json_schema() -> Mapping[str, Any]:
+    """Return the JSON Schema of a settings file, for editors."""
+    made = SettingsText.model_json_schema(schema_generator=_Schema)
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "afterrun.toml",
+        **{name: value for name, value in made.items() if name != "title"},
+    }
