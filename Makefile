@@ -39,30 +39,34 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/pip install --quiet -e '.[dev]' -c constraints.txt
 	@touch $@
 
-# Kills at chosen system calls need strace, the one tool that pip cannot bring.
+# What pip cannot bring: strace kills at chosen system calls, PgBouncer is a proxy in front of PostgreSQL.
+# PostgreSQL itself comes with `make venv`. Tests that miss PgBouncer are skipped and say so.
 tools:
-	@command -v strace >/dev/null || { \
+	@missing=; PATH="$$PATH:/usr/sbin"; \
+	for tool in strace pgbouncer; do command -v $$tool >/dev/null || missing="$$missing $$tool"; done; \
+	if [ -n "$$missing" ]; then \
 	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-	        echo "tools: installing strace"; \
+	        echo "tools: installing$$missing"; \
 	        apt-get update -qq && \
-	        DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends strace >/dev/null; \
+	        DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $$missing >/dev/null; \
 	    else \
-	        echo "strace is missing and only root can install it. On Debian: sudo apt-get install strace"; \
-	        exit 1; \
-	    fi; }
+	        echo "missing:$$missing. Only root can install that. On Debian: sudo apt-get install$$missing"; \
+	        case "$$missing" in *strace*) exit 1;; esac; \
+	    fi; \
+	fi
 
 demo: venv ## show on a real engine what afterrun does (budget: 1 min)
 	@$(BIN)/python demo/run.py
 
-test: tools venv lint test-fast test-engines smoke ## every check, as in CI (budget: 10 min)
+test: tools venv lint test-fast test-engines smoke ## every check, as in CI (budget: 25 min)
 	@echo "test: all passed"
 
-test-fast: tools venv ## tests without an engine (budget: 2 min)
+test-fast: tools venv ## tests without an engine (budget: 11 min)
 	@echo "test-fast"
 	@$(BIN)/pytest -q -n 2 -m "not engine"
 
 # One file stays in one process, so that the store an engine made for it is made once.
-test-engines: tools venv ## tests with real engines, installed on first use (budget: 5 min)
+test-engines: tools venv ## tests with real engines, installed on first use (budget: 11 min)
 	@echo "test-engines"
 	@$(BIN)/pytest -q -n 2 --dist loadfile -m engine
 
@@ -76,7 +80,7 @@ lint: venv ## style, format, types, layers (budget: 1 min)
 	@echo "lint: import-linter"
 	@$(BIN)/lint-imports --no-logo
 
-bench: venv ## every measurement in benchmarks/, one command each (budget: 15 min)
+bench: venv ## every measurement in benchmarks/, one command each (budget: 45 min)
 	@test -n "$(BENCHMARKS)" || { echo "bench: no benchmarks/*.py"; exit 1; }
 	@set -e; for file in $(BENCHMARKS); do echo "bench: $$file"; $(BIN)/python "$$file"; done
 

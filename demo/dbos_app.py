@@ -1,4 +1,4 @@
-"""Drive a real DBOS engine on a SQLite store: make situations, recover, resume, delete.
+"""Drive a real DBOS engine on a store in SQLite or PostgreSQL: make situations, recover, resume, delete.
 
 Run it with the python of an environment that has dbos (2.31 to 3.4). Each command prints
 one JSON object as its last line; everything else goes to standard error.
@@ -11,17 +11,16 @@ import json
 import os
 import resource
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import closing
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from dbos import DBOS, DBOSClient
 
 import dbos_situations as situations
@@ -37,7 +36,7 @@ def populate(options: argparse.Namespace) -> dict[str, Any]:
     _hold_and_kill(options.db)
     return {
         "ids": {**situations.FINISHED, **situations.WAITING},
-        "statuses": _rows(options.db, "SELECT workflow_uuid, status FROM workflow_status"),
+        "statuses": _rows(options.db, "workflow_uuid, status"),
         "dbos": version("dbos"),
     }
 
@@ -52,7 +51,7 @@ def hold(options: argparse.Namespace) -> dict[str, Any]:
 
 def recover(options: argparse.Namespace) -> dict[str, Any]:
     """Restart the engine after a crash and bring what waits to its end."""
-    before = _rows(options.db, "SELECT workflow_uuid, status FROM workflow_status")
+    before = _rows(options.db, "workflow_uuid, status")
     waiting = [run_id for run_id in situations.FINISHING if before.get(run_id) in LIVE]
     with app.engine(options.db):
         for run_id in situations.MESSAGED:
@@ -133,8 +132,8 @@ def work(options: argparse.Namespace) -> dict[str, Any]:
 def open_stores(options: argparse.Namespace) -> dict[str, Any]:
     """Launch the engine on each store and shut it down; nothing is recovered."""
     pending = 0
-    for path in options.dbs:
-        with app.engine(path, executor=app.BYSTANDER):
+    for store in options.dbs:
+        with app.engine(store, executor=app.BYSTANDER):
             pending += sum(state == "PENDING" for state in app.statuses().values())
     return {"ok": True, "pending": pending, "opened": len(options.dbs)}
 
@@ -144,9 +143,9 @@ def delete(options: argparse.Namespace) -> dict[str, Any]:
     if not hasattr(DBOSClient, "delete_workflows"):
         return {"unsupported": True}
     ids = options.file.read_text(encoding="utf-8").split()
-    count = "SELECT 'runs', count(*) FROM workflow_status"
+    count = "'runs', count(*)"
     before = _rows(options.db, count)["runs"]
-    client = DBOSClient(system_database_url=app.database_url(options.db))
+    client = _client(options.db)
     begin = time.perf_counter()
     for offset in range(0, len(ids), options.per_call):
         client.delete_workflows(ids[offset : offset + options.per_call])
@@ -159,8 +158,8 @@ def delete(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _hold_and_kill(path: Path) -> None:
-    command = [sys.executable, __file__, "hold", str(path)]
+def _hold_and_kill(store: str) -> None:
+    command = [sys.executable, __file__, "hold", store]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         told = process.stdout.readline() if process.stdout else b""
         process.kill()
@@ -188,7 +187,7 @@ def _result(run_id: str) -> str:
 
 def _change(options: argparse.Namespace, act: Callable[[DBOSClient], tuple[str, str]]) -> dict[str, Any]:
     """Change a run from outside, then let a bystander engine run it unless told not to."""
-    client = DBOSClient(system_database_url=app.database_url(options.db), application_name=app.APP_NAME)
+    client = _client(options.db, application_name=app.APP_NAME)
     run_id, state = act(client)
     client.destroy()
     if options.no_run:
@@ -212,9 +211,21 @@ def _cancel(client: DBOSClient, run_id: str) -> tuple[str, str]:
     return run_id, client.retrieve_workflow(run_id).get_status().status
 
 
-def _rows(path: Path, query: str) -> dict[str, Any]:
-    with closing(sqlite3.connect(path)) as connection:
-        return dict(connection.execute(query).fetchall())
+def _client(store: str, **options: Any) -> DBOSClient:  # noqa: ANN401 - as the engine's
+    url, schema = app.database_url(store), app.schema(store)
+    return DBOSClient(system_database_url=url, dbos_system_schema=schema, **options)
+
+
+def _rows(store: str, columns: str) -> dict[str, Any]:
+    """Select two columns of all runs."""
+    url = sa.make_url(app.database_url(store))
+    server = url.get_backend_name() != "sqlite"
+    engine = sa.create_engine(url.set(drivername="postgresql+psycopg") if server else url)
+    runs = sa.table("workflow_status", schema=app.schema(store) if server else None)
+    with engine.connect() as connection:
+        found = connection.execute(sa.select(sa.text(columns)).select_from(runs)).all()
+    engine.dispose()
+    return {str(key): value for key, value in found}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -225,9 +236,9 @@ def _parser() -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=run.__doc__)
         sub.set_defaults(run=run)
         if name == "open":
-            sub.add_argument("dbs", type=Path, nargs="+", metavar="DB")
+            sub.add_argument("dbs", nargs="+", metavar="DB", help="path or URL")
         else:
-            sub.add_argument("db", type=Path)
+            sub.add_argument("db", help="path of a SQLite file, or URL of a PostgreSQL database")
         return sub
 
     command("populate", populate)

@@ -1,6 +1,6 @@
 """The demo application: what its workflows do, and how its engine is started.
 
-Needs nothing but dbos (2.31 to 3.4), so it runs in the engine's own environment.
+Needs nothing but dbos (2.31 to 3.4) and what comes with it, so it runs in the engine's own environment.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, SetWorkflowID
 
 APP_NAME = "demo-app"
@@ -26,6 +27,8 @@ GO = "go"
 POLL_SECONDS = 0.05
 PATIENCE_SECONDS = 3600.0
 ATTEMPTS = 3
+SCHEMA = "schema"
+"""Parameter of a store's URL that names the schema; the engine wants it apart."""
 
 Handle = Any
 """A workflow handle; its class differs by version."""
@@ -200,17 +203,26 @@ def await_parking(run_id: str, seconds: float = 20.0) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def database_url(path: Path) -> str:
-    """Return the engine's name for a SQLite file."""
-    return f"sqlite:///{path.resolve()}"
+def database_url(store: str) -> str:
+    """Return the engine's name for a store: a SQLite file's path, or a URL of PostgreSQL."""
+    if "://" not in store:
+        return f"sqlite:///{Path(store).resolve()}"
+    url = sa.make_url(store).difference_update_query([SCHEMA])
+    return url.render_as_string(hide_password=False)
+
+
+def schema(store: str) -> str:
+    """Return the PostgreSQL schema that a store's URL names, as afterrun writes it, or the engine's own."""
+    return str(sa.make_url(store).query.get(SCHEMA, "dbos")) if "://" in store else "dbos"
 
 
 @contextmanager
-def engine(path: Path, *, executor: str = OWNER) -> Iterator[None]:
+def engine(store: str, *, executor: str = OWNER) -> Iterator[None]:
     """Run the engine on a store; leaving does not wait for runs that are still waiting."""
     config: DBOSConfig = {
         "name": APP_NAME,
-        "system_database_url": database_url(path),
+        "system_database_url": database_url(store),
+        "dbos_system_schema": schema(store),
         "application_version": APP_VERSION,
         "executor_id": executor,
         "log_level": "CRITICAL",

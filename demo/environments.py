@@ -21,14 +21,19 @@ ERROR_LINES = 30
 
 def engine_python(version: str) -> Path:
     """Return the python of an environment that has this version of DBOS, made on first use."""
-    home = CACHE / f"dbos-{version}"
+    return package_python("dbos", version)
+
+
+def package_python(package: str, version: str) -> Path:
+    """Return the python of an environment that has this version of a package, made on first use."""
+    home = CACHE / f"{package}-{version}"
     python = home / "bin" / "python"
     stamp = home / "complete"
     if stamp.exists():
         return python
-    with locked(f"dbos-{version}"):
+    with locked(f"{package}-{version}"):
         if not stamp.exists():
-            _install(home, python, version)
+            _install(home, python, f"{package}=={version}")
             stamp.touch()
     return python
 
@@ -60,14 +65,14 @@ def locked(name: str) -> Iterator[None]:
         yield
 
 
-def _install(home: Path, python: Path, version: str) -> None:
+def _install(home: Path, python: Path, requirement: str) -> None:
     shutil.rmtree(home, ignore_errors=True)
     _checked([sys.executable, "-m", "venv", str(home)], INSTALL_SECONDS)
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     constraints = ROOT / "constraints.txt"
     if constraints.exists():
         command += ["-c", str(constraints)]
-    _checked([*command, f"dbos=={version}"], INSTALL_SECONDS)
+    _checked([*command, requirement], INSTALL_SECONDS)
 
 
 def _checked(command: Sequence[str], timeout: float) -> str:

@@ -39,9 +39,16 @@ for tool in ("pytest", "hypothesis", "psutil"):
     assert importlib.util.find_spec(tool) is None, f"{tool} is no base dependency"
 
 names = [m.name for m in pkgutil.walk_packages(afterrun.__path__, "afterrun.")]
+without = []
 for name in names:
-    if not name.endswith("__main__"):
+    if name.endswith("__main__"):
+        continue
+    try:
         importlib.import_module(name)
+    except ModuleNotFoundError as missing:  # what an extra brings is only missed where it is used
+        assert missing.name == "psycopg" and "postgres" in name, f"{name} needs {missing.name}"
+        without.append(name)
+assert without, "nothing needs psycopg any more: take the extra away"
 
 for name in getattr(afterrun, "__all__", ()):
     getattr(afterrun, name)
@@ -51,4 +58,13 @@ profiles = [p.name for p in (files("afterrun") / "profiles").iterdir() if p.name
 assert profiles, "profiles/*.toml are missing from the wheel"
 print(f"{importlib.metadata.version('afterrun')}: {len(names)} modules, {len(profiles)} profiles")
 PYTHON
+echo "smoke: a PostgreSQL store without its driver is a sentence, and no traceback"
+set +e
+said=$("$work/venv/bin/afterrun" plan "postgresql://127.0.0.1:1/x" --keep-for 30d 2>&1)
+code=$?
+set -e
+case "$code $said" in
+2*"pip install 'afterrun[postgres]'"*) ;;
+*) echo "unexpected: $code $said"; exit 1 ;;
+esac
 echo "smoke: passed"

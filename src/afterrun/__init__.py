@@ -25,8 +25,7 @@ from afterrun.core.policy import FOREVER, Policy
 from afterrun.core.report import Report
 from afterrun.core.sweep import Budget
 from afterrun.service import Explanation, Retention, SweepOptions
-from afterrun.stores.sql.backup import BackupOrder
-from afterrun.stores.sql.restore import Restored
+from afterrun.stores.sql.backups import BackupOrder, Restored
 
 __all__ = [
     "FOREVER",

@@ -12,6 +12,7 @@ from typing import Final
 
 import click
 
+from afterrun.cli.config import config
 from afterrun.cli.explain import explain
 from afterrun.cli.failure import Failure, failure_of
 from afterrun.cli.history import history
@@ -27,6 +28,7 @@ from afterrun.cli.session import Session, Signals
 from afterrun.cli.suggest import SuggestingGroup
 from afterrun.cli.sweep import sweep
 from afterrun.cli.verify import verify
+from afterrun.cli.watch import watch
 from afterrun.core.errors import Exit
 
 DEBUG: Final = "AFTERRUN_DEBUG"
@@ -38,11 +40,18 @@ app = SuggestingGroup(
         "Look after the state of workflow and agent engines once the runs are over.\n\n"
         "STORE is the path or the sqlite:/// URL of a store; the variable AFTERRUN_STORE can hold it, too."
     ),
-    commands=[scan, inspect, plan, explain, prune, sweep, restore, reclaim, verify, history, profile],
+    commands=[
+        *(scan, inspect, plan, explain, prune, sweep, watch),
+        *(restore, reclaim, verify, history, profile, config),
+    ],
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 app = click.version_option(version("afterrun"), prog_name="afterrun", message="%(prog)s %(version)s")(app)
+
+GC_THRESHOLD: Final = 100_000
+"""New containers between looks for cycles: a sweep makes millions of tuples, none in a cycle, and looking at
+them again and again took two fifths of its own time."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:  # a process of our own: the collector need not look at imported modules again
         gc.freeze()
+        gc.set_threshold(GC_THRESHOLD)
     screen = Screen(as_json=_wants_json(words))
     with Signals() as signals:
         try:

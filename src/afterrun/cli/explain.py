@@ -51,7 +51,7 @@ def explain(
 ) -> int:
     """Say every rule and time for the unit of one run, and when it becomes eligible."""
     store, run = _words(store, run)
-    rules, _ = policy.resolve()
+    rules, _ = policy.resolve(store)
     with Retention(store, profile=profile, writable=False) as retention:
         explanation = retention.explain(run, rules)
         place = {"store": retention.store.url, "profile": retention.store.profile_name}

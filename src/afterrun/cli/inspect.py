@@ -9,9 +9,9 @@ import click
 from rich.console import RenderableType
 
 from afterrun.cli.options import json_option, profile_option, store_argument
-from afterrun.cli.reclaim import METHODS
 from afterrun.cli.render import Pairs, counted, notes, table
 from afterrun.cli.session import Session
+from afterrun.cli.space import STATE_HEADS, space_lines, state_rows
 from afterrun.cli.text import distance, moment, seconds, size
 from afterrun.core.errors import Exit
 from afterrun.core.inspection import Ahead, Held, Inspection
@@ -62,7 +62,10 @@ def _parts(found: Inspection) -> list[RenderableType]:
     ]
     if stays:
         parts += ["", table("stays whatever its age", "units", "oldest", rows=stays, numbers=[1])]
-    parts += notes("The file:", _file(found))
+    stored = state_rows(found.space, found.now)
+    if stored:
+        parts += ["", table(*STATE_HEADS, rows=stored, numbers=range(1, len(STATE_HEADS) - 1))]
+    parts += notes("The tables:" if stored else "The file:", space_lines(found.space, found.rooms))
     return [*parts, "", f"Looked in {seconds(found.seconds)}. Nothing was changed."]
 
 
@@ -103,20 +106,9 @@ def _about(text: str, estimated: bool) -> str:
 
 
 def _sized(count: int, found: Inspection) -> str:
-    return _about(size(count), not found.exact)
+    return _about(size(count), not (found.exact or found.space.tables_measured))
 
 
 def _held(word: str, held: Mapping[str, Held], now: Instant) -> Iterable[tuple[str, str, str]]:
     for name, part in sorted(held.items()):
         yield f"{word}, {name}", counted(part.count), _when(part.oldest, now)
-
-
-def _file(found: Inspection) -> Iterable[str]:
-    space = found.space
-    yield f"{size(space.file)}, and a WAL of {size(space.wal)} (measured); journal mode {space.journal}"
-    yield f"{size(space.free)} in free pages, {space.free_share:.0%}; auto_vacuum {space.auto_vacuum}"
-    worth = "" if space.worth or space.method == "none" else "; not worth it yet, free pages are used again"
-    yield f"to shrink it: {METHODS[space.method]}{worth}"
-    for room in found.rooms:
-        enough = "enough" if room.enough else "NOT enough"
-        yield f"room for that: {size(room.needed)} for {room.volume}, {size(room.available)} free ({enough})"

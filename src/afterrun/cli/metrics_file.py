@@ -1,6 +1,6 @@
-"""`--metrics-file`: what the last run came to, in the Prometheus text format for a textfile collector.
+"""Files of metrics: Prometheus text, replaced whole, for a textfile collector.
 
-It holds counts, times and the profile's name; no id and no path. The file is replaced whole.
+What stands in them, and under which names, is decided in `afterrun.telemetry`.
 """
 
 from __future__ import annotations
@@ -8,48 +8,59 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
 import click
 
-from afterrun.core.report import Ended, Report
-from afterrun.core.times import SECOND, Instant
+from afterrun.core.report import Report
+from afterrun.core.times import Instant
 from afterrun.state.files import Record
+from afterrun.telemetry import LastRun, exposition
+from afterrun.telemetry.prometheus import BEGINS, SUCCESSFUL
 
 MODE: Final = 0o644
-OURS: Final = b"# HELP afterrun_"
-SUCCESSFUL: Final = ("completed", "budget")
-"""Endings that count as a success: a budget is meant to end a sweep."""
+OURS: Final = BEGINS.encode()
 
-Sample = tuple[dict[str, str], float]
+
+def last_success(records: Iterable[Record], *, command: str) -> Instant | None:
+    """Return when the last run of a command began that ended well."""
+    ended_well = (record.at for record in records if record.command == command and record.ended in SUCCESSFUL)
+    return max(ended_well, default=None)
 
 
 class MetricsFile:
     """A file of metrics. Make it before the store is opened: it looks into a file that is there."""
 
-    def __init__(self, path: Path) -> None:
-        """Refuse a place that cannot be written, is a link, or holds what is not ours."""
+    def __init__(self, path: Path, *, named: str = "--metrics-file") -> None:
+        """Refuse a place that cannot be written, is a link, or holds what is not ours.
+
+        ``named`` is the option or key that named the place.
+        """
         self._path = path
         why = _objection(path)
         if why:
-            raise click.UsageError(f"--metrics-file {path}: {why}")
+            raise click.UsageError(f"{named} {path}: {why}")
 
     def write(self, report: Report, *, command: str, records: Sequence[Record]) -> bool:
-        """Replace the file: whole, readable by all. A failure leaves the old one, and the report says so."""
+        """Replace the file by what one run came to. A failure leaves the old one, and the report says so."""
+        run = LastRun(
+            at=report.now,
+            ended=report.ended,
+            success=last_success(records, command=command),
+            labels={"profile": report.profile, "command": command},
+            report=report,
+        )
         try:
-            self._replace(report, command=command, records=records)
+            self.replace(exposition([run]))
         except OSError as error:
             report.notices.append(f"the metrics file was not written: {error.strerror}")
             return False
         return True
 
-    def _replace(self, report: Report, *, command: str, records: Sequence[Record]) -> None:
-        succeeded = [
-            record.at for record in records if record.command == command and record.ended in SUCCESSFUL
-        ]
-        text = "".join(_lines(report, command=command, success=max(succeeded, default=None)))
+    def replace(self, text: str) -> None:
+        """Replace the file: whole, readable by all. Raises `OSError` and leaves the old one."""
         descriptor, name = tempfile.mkstemp(prefix=f".{self._path.name}.", dir=self._path.parent)
         fresh = Path(name)
         try:
@@ -87,41 +98,3 @@ def _objection(path: Path) -> str:
         return error.strerror or "it cannot be read"
     # An empty file is left alone as well: it may be a lock, or a database's own.
     return "" if begins == OURS else "this file was not written by afterrun, so it is left alone"
-
-
-def _lines(report: Report, *, command: str, success: Instant | None) -> Iterator[str]:
-    base = {"profile": report.profile, "command": command}
-    units = report.units
-    one = "in the last run"
-    yield from _metric(
-        "last_run_timestamp_seconds", "When the last run began.", [(base, report.now / SECOND)]
-    )
-    if success is not None:
-        said = "When the last run began that ended completed or by its budget."
-        yield from _metric("last_success_timestamp_seconds", said, [(base, success / SECOND)])
-    counts = {"removed": units.removed, "deferred": units.deferred, "skipped": sum(units.skipped.values())}
-    kinds = [({**base, "kind": report.kind, "outcome": name}, float(n)) for name, n in counts.items()]
-    yield from _metric("units", f"Units {one}, by what became of them.", kinds)
-    rows = 0 if report.dry_run else sum(report.rows.values())  # a guarded sweep only counted
-    yield from _metric("rows_removed", f"Rows removed {one}.", [(base, float(rows))])
-    yield from _metric("backlog_units", "Units left to do, at most.", [(base, float(report.backlog_after))])
-    yield from _metric("seconds", f"Seconds that were spent {one}.", [(base, report.seconds)])
-    said = f"Longest time that locks were held {one}."
-    yield from _metric("longest_batch_seconds", said, [(base, report.longest_batch)])
-    sizes = {"before": report.file_before, "after": report.file_after}
-    files = [({**base, "moment": name}, float(n)) for name, n in sizes.items()]
-    yield from _metric("file_bytes", f"Size of the database {one}, measured.", files)
-    ends = [({**base, "ended": name}, float(report.ended == name)) for name in get_args(Ended)]
-    yield from _metric("ended", "1 for how the last run ended, 0 for all other ways.", ends)
-
-
-def _metric(name: str, said: str, samples: Iterable[Sample]) -> Iterator[str]:
-    yield f"# HELP afterrun_{name} {said}\n# TYPE afterrun_{name} gauge\n"
-    for labels, value in samples:
-        words = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-        yield f"afterrun_{name}{{{words}}} {value!r}\n"
-
-
-def _escaped(text: str) -> str:
-    safe = text.encode("utf-8", "backslashreplace").decode()
-    return safe.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

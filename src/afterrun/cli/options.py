@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 from afterrun.cli.text import masked
-from afterrun.config import PolicyText, load_settings
+from afterrun.config import MAX_PAUSE, PolicyText, load_settings
 from afterrun.core.events import Observer
 from afterrun.core.policy import Policy
 from afterrun.core.sweep import Budget
@@ -22,8 +22,6 @@ Command = Callable[..., int]
 Wrap = Callable[[Command], Command]
 
 STORE_VARIABLE: Final = "AFTERRUN_STORE"
-MAX_PAUSE: Final = 100
-"""Most that --pause takes: such a sweep leaves the engine 99 % of the time, and more would hardly end."""
 
 
 class Amount(click.ParamType[float]):
@@ -63,15 +61,15 @@ class PolicyOptions:
     pin: tuple[str, ...]
     policy_file: str | None
 
-    def resolve(self) -> tuple[Policy, bool]:
-        """Return the policy, and whether its file approves every sweep.
+    def resolve(self, store: str) -> tuple[Policy, bool]:
+        """Return the policy for a store, and whether its file approves every sweep.
 
+        A store that the file names has its own policy there, so that nobody removes by a shorter one.
         Raises `UsageError` for words that make no sense and `Refused` for a policy without a rule.
         """
         text, approve = PolicyText(), False
         if self.policy_file is not None:
-            settings = load_settings(Path(self.policy_file))
-            text, approve = settings.policy, settings.approve
+            text, approve = load_settings(Path(self.policy_file)).policy_of(store)
         said = {
             "keep_for": self.keep_for,
             "before": self.before,
@@ -115,7 +113,9 @@ class RemovalOptions:
             offline=self.offline,
         )
 
-    def open(self, store: str, *, profile: str | None, writable: bool) -> Retention:
+    def open(
+        self, store: str, *, profile: str | None, writable: bool, datasources: Sequence[str] = ()
+    ) -> Retention:
         """Open a store to remove from it, or to look at what would go."""
         return Retention(
             store,
@@ -123,6 +123,7 @@ class RemovalOptions:
             writable=writable,
             schema_unverified=self.schema_unverified,
             secure_delete=self.secure_delete and writable,
+            datasources=datasources,
         )
 
 
@@ -132,6 +133,15 @@ profile_option: Final = click.option(
     "--profile",
     metavar="NAME|FILE",
     help="The profile to read the store with: a name, or a path that ends in .toml. Default: detected.",
+)
+
+datasource_option: Final = click.option(
+    "--datasource",
+    "datasources",
+    multiple=True,
+    metavar="URL|PATH",
+    envvar="AFTERRUN_DATASOURCE",
+    help="Another database with rows of the runs, which go with them. May be repeated.",
 )
 
 json_option: Final = click.option(

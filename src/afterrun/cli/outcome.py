@@ -18,10 +18,11 @@ def exit_of(report: Report, *, strict: bool, stopped: bool, told: bool = True) -
     """
     if report.ended in ENDINGS:
         return ENDINGS[report.ended]
-    if stopped and report.ended == "interrupted":
+    cut_short = report.reclaim is not None and report.reclaim.ended == "interrupted"
+    if stopped and (report.ended == "interrupted" or cut_short):
         return Exit.INTERRUPTED
     if not told:
         return Exit.ERROR
     cut_off = report.ended in {"budget", "interrupted"}
-    undone = report.reclaim is not None and report.reclaim.ended in {"failed", "pinned"}
+    undone = report.reclaim is not None and report.reclaim.ended in {"failed", "pinned", "partial"}
     return Exit.DEFERRED if report.units.deferred or undone or (strict and cut_off) else Exit.DONE

@@ -13,7 +13,14 @@ import click
 from rich.console import RenderableType
 
 from afterrun.cli.calendar import Calendar
-from afterrun.cli.options import PolicyOptions, json_option, policy_options, profile_option, store_argument
+from afterrun.cli.options import (
+    PolicyOptions,
+    datasource_option,
+    json_option,
+    policy_options,
+    profile_option,
+    store_argument,
+)
 from afterrun.cli.plan_file import PlanWriter
 from afterrun.cli.render import counted, notes, report_parts, table, would_go
 from afterrun.cli.session import Session
@@ -35,6 +42,7 @@ NAME: Final = 40
 @store_argument
 @policy_options
 @profile_option
+@datasource_option
 @click.option("--out", metavar="FILE", help="Write the ids of the units that would go to a new file.")
 @click.option("--calendar", is_flag=True, help="Draw the units that ended each day: what goes, what stays.")
 @click.option("--show-sql", is_flag=True, help="Print the statements that read and would remove.")
@@ -46,14 +54,15 @@ def plan(
     store: str,
     policy: PolicyOptions,
     profile: str | None,
+    datasources: tuple[str, ...],
     out: str | None,
     calendar: bool,
     show_sql: bool,
     as_json: bool,
 ) -> int:
     """Say what would go, what stays and why. Nothing is removed."""
-    rules, _ = policy.resolve()
-    with Retention(store, profile=profile, writable=False) as retention:
+    rules, _ = policy.resolve(store)
+    with Retention(store, profile=profile, writable=False, datasources=datasources) as retention:
         outlook = _planned(retention, rules, None if out is None else Path(out), calendar=calendar)
         statements = retention.store.statements() if show_sql else {}
     if as_json:

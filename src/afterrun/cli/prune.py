@@ -12,6 +12,7 @@ from afterrun.cli.metrics_file import MetricsFile
 from afterrun.cli.options import (
     PolicyOptions,
     RemovalOptions,
+    datasource_option,
     json_option,
     metrics_option,
     policy_options,
@@ -29,7 +30,7 @@ from afterrun.core.errors import Exit
 from afterrun.core.policy import Policy
 from afterrun.core.report import Report
 from afterrun.service import Retention
-from afterrun.stores.sql.backup import BackupKind, BackupOrder
+from afterrun.stores.sql.backups import BackupKind, BackupOrder
 
 
 @click.command("prune")
@@ -37,6 +38,7 @@ from afterrun.stores.sql.backup import BackupKind, BackupOrder
 @policy_options
 @removal_options
 @profile_option
+@datasource_option
 @click.option("--apply", is_flag=True, help="Remove. Without it, only say what would go.")
 @click.option(
     "--backup", "backup_path", metavar="ABSOLUTE_PATH", help="Back up what goes to a new file, first."
@@ -60,6 +62,7 @@ def prune(
     policy: PolicyOptions,
     removal: RemovalOptions,
     profile: str | None,
+    datasources: tuple[str, ...],
     apply: bool,
     backup_path: str | None,
     backup_kind: BackupKind,
@@ -78,10 +81,10 @@ def prune(
     if metrics_path is not None and not apply:
         raise click.UsageError("--metrics-file needs --apply: a dry run is no run to measure")
     metrics = None if metrics_path is None else MetricsFile(Path(metrics_path))
-    rules, _ = policy.resolve()
+    rules, _ = policy.resolve(store)
     # Read before the store is open: closing a descriptor of the store's own files would drop its locks.
     listed = None if plan_path is None else read_plan(Path(plan_path))
-    with removal.open(store, profile=profile, writable=apply) as retention:
+    with removal.open(store, profile=profile, writable=apply, datasources=datasources) as retention:
         only = None if listed is None else listed.ids_for(retention.store)
         preview = None if apply and yes else retention.plan(rules, only=only)
         total = None if preview is None else would_go(preview)

@@ -1,4 +1,4 @@
-"""`afterrun reclaim`: give free pages of the file back to the file system."""
+"""`afterrun reclaim`: give space back that removed rows have left."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import click
 from rich.console import RenderableType
 
 from afterrun.cli.options import json_option, profile_option, store_argument
-from afterrun.cli.render import notes, outcome_lines, table
+from afterrun.cli.render import notes, reclaim_lines, table
 from afterrun.cli.session import Session
+from afterrun.cli.space import SIZE_HEADS, held_back, rewrite_lines, size_rows, space_head
 from afterrun.cli.text import size
 from afterrun.core.errors import Exit
-from afterrun.core.space import Reclaim, ReclaimOptions
+from afterrun.core.space import STEPWISE, Reclaim, ReclaimOptions
 from afterrun.service import Retention
 
 EXITS: Final = {
@@ -20,13 +21,9 @@ EXITS: Final = {
     "completed": Exit.DONE,
     "skipped": Exit.DONE,
     "pinned": Exit.DEFERRED,
+    "partial": Exit.DEFERRED,
     "interrupted": Exit.INTERRUPTED,
     "failed": Exit.ERROR,
-}
-METHODS: Final = {
-    "none": "nothing to do: no page is free",
-    "vacuum": "VACUUM in place: the whole database is written anew",
-    "incremental": "bounded incremental vacuum: a few pages at a time",
 }
 
 
@@ -37,14 +34,15 @@ METHODS: Final = {
 @json_option
 @click.pass_obj
 def reclaim(session: Session, *, store: str, profile: str | None, apply: bool, as_json: bool) -> int:
-    """Give free pages of the file back to the file system. Never removes a row.
+    """Give back the space that removed rows have left. Never removes a row.
 
     Without --apply it only says what could be given back, by which method, and how much room that needs.
+    SQLite writes the file anew; PostgreSQL makes the place of removed rows free to use again.
     """
     signals = session.signals
     with Retention(store, profile=profile, writable=apply, schema_unverified=True) as retention:
         if apply:
-            signals.graceful = retention.survey_space().before.method == "incremental"
+            signals.graceful = retention.survey_space().before.method in STEPWISE
             report = retention.reclaim(ReclaimOptions(gate=signals.gate))
             signals.graceful = False
             if signals.aborted:  # SQLite reports an interrupted statement instead
@@ -63,15 +61,7 @@ def reclaim(session: Session, *, store: str, profile: str | None, apply: bool, a
 
 def _parts(report: Reclaim) -> list[RenderableType]:
     before = report.before
-    head = [
-        ("store", report.store),
-        ("profile", report.profile),
-        ("file", f"{size(before.file)} (measured), journal mode {before.journal}"),
-        ("WAL", f"{size(before.wal)} (measured)"),
-        ("free", f"{size(before.free)} in {before.free_pages:,} pages, {before.free_share:.0%} of the file"),
-        ("auto_vacuum", before.auto_vacuum),
-        ("method", METHODS[before.method]),
-    ]
+    head = [("store", report.store), ("profile", report.profile), *space_head(before)]
     rooms = [
         (room.volume, room.path, size(room.needed), size(room.available), "yes" if room.enough else "no")
         for room in report.rooms
@@ -80,6 +70,10 @@ def _parts(report: Reclaim) -> list[RenderableType]:
     if rooms:
         heads = ("room needed for", "folder", "needed", "available", "enough")
         parts += ["", table(*heads, rows=rooms, numbers=[2, 3])]
+    tables = size_rows(before)
+    if tables:
+        parts += ["", table(*SIZE_HEADS, rows=tables, numbers=range(1, len(SIZE_HEADS) - 1))]
+    parts += notes("What holds back, and what more would take:", [*held_back(before), *rewrite_lines(before)])
     if not report.dry_run:
-        parts += ["", *outcome_lines(report)]
+        parts += ["", *reclaim_lines(report)]
     return [*parts, *notes("Faults:", report.problems), *notes("Notes:", report.notices)]

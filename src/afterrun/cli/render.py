@@ -15,6 +15,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from afterrun.cli.failure import Failure
+from afterrun.cli.space import outcome_lines
 from afterrun.cli.text import LONGEST, message_lines, moment, seconds, size, to_json, visible
 from afterrun.core.report import Report
 from afterrun.core.space import Reclaim
@@ -146,7 +147,8 @@ def report_parts(report: Report, *, more: Iterable[RenderableType] = ()) -> list
     if report.backup is not None:
         parts += ["", *_backup(report.backup)]
     if report.reclaim is not None:
-        parts += ["", *outcome_lines(report.reclaim)]
+        parts += ["", *reclaim_lines(report.reclaim)]
+    parts += notes("Units that came back after an interrupted removal, look at what they did:", _back(report))
     parts += notes("Units too large for one batch, left alone:", report.oversized)
     parts += notes("Units so large that each holds the lock longer than a batch:", report.large)
     parts += notes("Notes:", report.notices)
@@ -154,15 +156,14 @@ def report_parts(report: Report, *, more: Iterable[RenderableType] = ()) -> list
     return parts
 
 
-def outcome_lines(report: Reclaim) -> Iterable[str]:
-    """Say in measured bytes what a reclaim came to."""
-    yield f"reclaim: {report.ended}"
-    if report.after is not None:
-        before, after = report.before, report.after
-        yield (
-            f"file: {size(before.file)} before, {size(after.file)} after; WAL: {size(before.wal)} before, "
-            f"{size(after.wal)} after (all measured), in {seconds(report.seconds)}"
-        )
+def _back(report: Report) -> Iterable[str]:
+    ids = (report.interrupted or {}).get("ids")
+    return map(str, ids) if isinstance(ids, list) else []
+
+
+def reclaim_lines(report: Reclaim) -> Iterable[str]:
+    """Say what a reclaim came to, and why it came to no more."""
+    yield from outcome_lines(report)
     yield from message_lines(report.message) if report.message else []
 
 
@@ -211,14 +212,22 @@ def would_go(report: Report) -> int:
     return report.units.expired - sum(report.units.skipped.values())
 
 
+def _kept_in(report: Report) -> str:
+    """Say in a word what the measured bytes are of."""
+    return "file" if report.store.startswith("sqlite:") else "tables"
+
+
 def _sizes(report: Report) -> Iterable[RenderableType]:
     if report.dry_run:
         yield f"content that would go: ~{size(report.logical_bytes)} (estimated from samples)"
-        yield f"file: {size(report.file_before)} (measured)"
+        yield f"{_kept_in(report)}: {size(report.file_before)} (measured)"
         return
-    yield f"file: {size(report.file_before)} before, {size(report.file_after)} after (both measured)"
-    if report.reclaim is None:
+    kept_in = _kept_in(report)
+    yield f"{kept_in}: {size(report.file_before)} before, {size(report.file_after)} after (both measured)"
+    if report.reclaim is None and kept_in == "file":
         yield "Free pages in the file are used again by the engine; only a reclaim gives them back."
+    elif report.reclaim is None:
+        yield "The room of removed rows is used again after the next vacuum, autovacuum's or a reclaim's."
     batches = "batch" if report.batches == 1 else "batches"
     longest = f"the longest held its lock for {seconds(report.longest_batch)}"
     yield f"{counted(report.batches)} {batches} in {seconds(report.seconds)}, {longest}"

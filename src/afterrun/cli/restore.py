@@ -13,7 +13,7 @@ from afterrun.cli.render import counted, notes, table
 from afterrun.cli.session import Session
 from afterrun.core.errors import Exit
 from afterrun.service import Retention
-from afterrun.stores.sql.restore import Restored
+from afterrun.stores.sql.backups import Restored
 
 ADVICE: Final = (
     "What was old when it was removed is old now: the next sweep takes it again, unless its policy keeps it. "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
@@ -29,6 +30,8 @@ class Signals:
         self.graceful = False
         self.stopping = False
         self.aborted = False
+        self.told: Callable[[], object] = lambda: os.write(STDERR, NOTICE)
+        """Says that the gate was closed. Unbuffered: who was interrupted may be in the middle of a write."""
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Self:
@@ -52,7 +55,7 @@ class Signals:
     def _receive(self, _number: int, _frame: FrameType | None) -> None:
         if self.graceful and not self.stopping:
             self.stopping = True
-            os.write(STDERR, NOTICE)  # unbuffered: whoever was interrupted may be in the middle of a write
+            self.told()
             return
         self.aborted = True
         raise KeyboardInterrupt

@@ -11,6 +11,7 @@ from afterrun.cli.metrics_file import MetricsFile
 from afterrun.cli.options import (
     PolicyOptions,
     RemovalOptions,
+    datasource_option,
     json_option,
     metrics_option,
     policy_options,
@@ -29,6 +30,7 @@ from afterrun.cli.session import Session
 @policy_options
 @removal_options
 @profile_option
+@datasource_option
 @click.option("--approve", metavar="FINGERPRINT", help="Admit once what a guarded sweep has shown.")
 @click.option(
     "--reclaim",
@@ -45,6 +47,7 @@ def sweep(
     policy: PolicyOptions,
     removal: RemovalOptions,
     profile: str | None,
+    datasources: tuple[str, ...],
     approve: str | None,
     reclaim: bool,
     metrics_path: str | None,
@@ -59,10 +62,10 @@ def sweep(
     if reclaim and not removal.offline:
         raise click.UsageError("--reclaim needs --offline: a sweep compacts no store that an engine may use")
     metrics = None if metrics_path is None else MetricsFile(Path(metrics_path))
-    rules, always = policy.resolve()
+    rules, always = policy.resolve(store)
     signals = session.signals
     with (
-        removal.open(store, profile=profile, writable=True) as retention,
+        removal.open(store, profile=profile, writable=True, datasources=datasources) as retention,
         Watcher(signals, verbose=removal.verbose) as watcher,
     ):
         options = replace(

@@ -1,4 +1,4 @@
-"""`afterrun verify`: integrity, foreign keys and orphans of a store."""
+"""`afterrun verify`: integrity, foreign keys, and what leads to no run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from afterrun.service import Retention
 @json_option
 @click.pass_obj
 def verify(session: Session, *, store: str, profile: str | None, as_json: bool) -> int:
-    """Check integrity and foreign keys, and look for rows that belong to no run. Changes nothing."""
+    """Check integrity and foreign keys, and look for rows and links that lead to no run. Changes nothing."""
     with Retention(store, profile=profile, writable=False) as retention:
         url, name = retention.store.url, retention.store.profile_name
         problems = list(retention.verify())

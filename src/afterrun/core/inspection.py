@@ -221,10 +221,12 @@ class Looker:
             judgement = judge(unit, self._rules[0])
             if judgement.verdict in (Verdict.EXPIRED, Verdict.RECENT):
                 continue
-            for kind, reasons in (("blocked", judgement.blocked), ("protected", judgement.protected)):
-                for name in {reason.name for reason in reasons}:
-                    counts[kind, name] += 1
-                    oldest[kind, name] = min(oldest.get((kind, name), unit.root_end), unit.root_end)
+            # as a plan counts: what is blocked counts there, whatever else holds it
+            kind = "blocked" if judgement.blocked else "protected"
+            reasons = judgement.blocked or judgement.protected
+            for name in {reason.name for reason in reasons}:
+                counts[kind, name] += 1
+                oldest[kind, name] = min(oldest.get((kind, name), unit.root_end), unit.root_end)
         for (kind, name), count in counts.items():
             held = self._found.blocked if kind == "blocked" else self._found.protected
             held.setdefault(name, Held()).add(round(count * scale), oldest.get((kind, name)))

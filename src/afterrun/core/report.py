@@ -76,6 +76,7 @@ class Report:
     oversized: list[str] = field(default_factory=list)
     large: list[str] = field(default_factory=list)
     backup: dict[str, object] | None = None
+    interrupted: dict[str, object] | None = None
     reclaim: Reclaim | None = None
 
     def as_json(self) -> dict[str, object]:
@@ -113,5 +114,6 @@ class Report:
             "oversized": self.oversized,
             "large": self.large,
             "backup": self.backup,
+            "interrupted": self.interrupted,
             "reclaim": None if self.reclaim is None else self.reclaim.as_json(),
         }

@@ -1,23 +1,86 @@
-"""Space: what a database's file holds, what can be given back and by which method, and what came of it."""
+"""Space: what a store takes on disk, what can be given back and by which method, and what came of it.
+
+`Space` is what every database can say of itself. `FileSpace` is that of a file of pages; `SchemaSpace`, in a
+module of its own, that of tables on a server.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, Protocol
 
 MIB: Final = 1024 * 1024
 WORTH_BYTES: Final = 64 * MIB
 WORTH_SHARE: Final = 0.20
 """Below either, free pages are left to be used again: giving them back costs more than it brings."""
 
-Method = Literal["none", "vacuum", "incremental"]
-ReclaimEnd = Literal["planned", "completed", "pinned", "interrupted", "skipped", "failed"]
+Method = Literal["none", "vacuum", "incremental", "plain-vacuum"]
+Ending = Literal["completed", "pinned", "interrupted", "partial"]
+"""How giving space back ended. ``pinned``: done, but what others still read was kept, so little came of it.
+``partial``: some tables were left as they are, and the notices say why.
+"""
+
+ReclaimEnd = Literal["planned", "skipped", "failed"] | Ending
+STEPWISE: Final = ("incremental", "plain-vacuum")
+"""Methods that can be stopped between two bounded parts."""
+
+
+class Space(Protocol):
+    """What a store takes on disk, measured in bytes, and how some of it can be given back."""
+
+    @property
+    def tables_measured(self) -> bool:
+        """Say whether the bytes of single tables are measured, too, and not estimated from samples."""
+
+    @property
+    def moves_content(self) -> bool:
+        """Say whether giving space back writes kept content anew, so that a check has to follow."""
+
+    @property
+    def on_disk(self) -> int:
+        """Return all bytes that it takes."""
+
+    @property
+    def method(self) -> Method:
+        """Return how space can be given back."""
+
+    @property
+    def worth(self) -> bool:
+        """Say whether giving space back is worth its cost: an automatic reclaim asks this."""
+
+    @property
+    def why_not_worth(self) -> str:
+        """Say in a sentence why an automatic reclaim leaves it."""
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """Say what a reader should know of these numbers."""
+
+    def compared(self, after: Space) -> Mapping[str, object]:
+        """Return what changed, as the parts of a reclaim's ``--json`` that hold sizes."""
+
+    def sizes(self) -> Mapping[str, int]:
+        """Return sizes by name, in bytes."""
+
+    def as_json(self) -> dict[str, object]:
+        """Return plain values."""
+
+
+def compared_sizes(before: Space, after: Space) -> dict[str, int]:
+    """Return sizes before and after by name, and by how many bytes less is on disk."""
+    pairs = zip(before.sizes().items(), after.sizes().values(), strict=True)
+    found = {
+        f"{name}_{moment}": count
+        for (name, old), new in pairs
+        for moment, count in (("before", old), ("after", new))
+    }
+    return {**found, "given_back": before.on_disk - after.on_disk}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
-    """Measured bytes and pages of a database. ``file`` and ``wal`` are sizes on disk, in bytes."""
+class FileSpace:
+    """Measured bytes and pages of a database in one file; ``file`` and ``wal`` are sizes on disk."""
 
     page_size: int
     pages: int
@@ -26,6 +89,21 @@ class Space:
     wal: int
     journal: str
     auto_vacuum: Literal["none", "full", "incremental"]
+
+    @property
+    def tables_measured(self) -> bool:
+        """Say no: pages are counted, not whose they are."""
+        return False
+
+    @property
+    def moves_content(self) -> bool:
+        """Say yes: pages find another place in the file."""
+        return True
+
+    @property
+    def on_disk(self) -> int:
+        """Return the bytes of file and WAL."""
+        return self.file + self.wal
 
     @property
     def free(self) -> int:
@@ -58,6 +136,28 @@ class Space:
         if not self.free_pages:
             return "none"
         return "incremental" if self.auto_vacuum == "incremental" else "vacuum"
+
+    @property
+    def why_not_worth(self) -> str:
+        """Say why free pages are better left to be used again."""
+        return (
+            f"not worth it: {self.free:,} bytes are free, {self.free_share:.0%} of the file. Below "
+            f"{WORTH_BYTES:,} bytes or {WORTH_SHARE:.0%} the engine uses free pages again, and an automatic "
+            "reclaim leaves them"
+        )
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """Return nothing."""
+        return ()
+
+    def sizes(self) -> Mapping[str, int]:
+        """Return sizes by name, in bytes."""
+        return {"file": self.file, "wal": self.wal, "free": self.free}
+
+    def compared(self, after: Space) -> Mapping[str, object]:
+        """Return sizes before and after."""
+        return {"bytes": compared_sizes(self, after)}
 
     def as_json(self) -> dict[str, object]:
         """Return plain values."""
@@ -114,12 +214,22 @@ class ReclaimOptions:
     worth_only: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenBack:
+    """What giving space back came to: how it ended, why it did no more, and what was left out."""
+
+    ended: Ending
+    message: str = ""
+    notices: tuple[str, ...] = ()
+
+
 @dataclass(slots=True, kw_only=True)
 class Reclaim:
     """What a reclaim would do, or did. Sizes are measured bytes; ``ended`` says how far it came.
 
-    ``pinned``: it was done, and another process's reader keeps the file or its WAL at its size until it ends.
-    ``skipped``: not begun, and ``message`` says why. ``problems`` are faults found by the check afterwards.
+    ``pinned``: it was done, and what another reader may still need was kept until that one ends.
+    ``partial``: some tables were left out. ``skipped``: not begun, and ``message`` says why. ``problems`` are
+    faults found by the check afterwards.
     """
 
     store: str
@@ -136,14 +246,11 @@ class Reclaim:
 
     @property
     def given_back(self) -> int:
-        """Return by how much file and WAL together became smaller, as measured."""
-        if self.after is None:
-            return 0
-        return self.before.file + self.before.wal - self.after.file - self.after.wal
+        """Return by how much less is on disk, as measured."""
+        return 0 if self.after is None else self.before.on_disk - self.after.on_disk
 
     def as_json(self) -> dict[str, object]:
         """Return the object that ``--json`` prints."""
-        last = self.after or self.before
         return {
             "store": self.store,
             "profile": self.profile,
@@ -152,15 +259,7 @@ class Reclaim:
             "worth": self.before.worth,
             "space": self.before.as_json(),
             "room": [room.as_json() for room in self.rooms],
-            "bytes": {
-                "file_before": self.before.file,
-                "file_after": last.file,
-                "wal_before": self.before.wal,
-                "wal_after": last.wal,
-                "free_before": self.before.free,
-                "free_after": last.free,
-                "given_back": self.given_back,
-            },
+            **self.before.compared(self.after or self.before),
             "seconds": round(self.seconds, 6),
             "ended": self.ended,
             "message": self.message,

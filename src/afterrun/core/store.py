@@ -84,11 +84,24 @@ class Outside:
     unrooted: int = 0
 
 
+class Marks(NamedTuple):
+    """What the file of a store is known by: its inode, as text, and ids of its newest runs; or nothing.
+
+    Not by its device: that number may be another one after each start of a machine.
+    """
+
+    file: str = ""
+    runs: tuple[str, ...] = ()
+
+
 class Transaction(Protocol):
     """One batch: it holds the store's write lock from entry to exit. An exception rolls it back."""
 
     held: float
     """Seconds the lock was held; set on exit."""
+
+    beyond: Mapping[str, int]
+    """Rows that went with the units in other databases, by name; set on exit."""
 
     def __enter__(self) -> Self:
         """Take the lock. Raises `StoreFailure` when it cannot be had in time."""
@@ -111,8 +124,17 @@ class Transaction(Protocol):
 class Witness(Protocol):
     """What must agree, within the removing transaction, before a unit goes: a backup of it."""
 
+    def recall(self, units: Sequence[Unit]) -> None:
+        """Read what the backup holds of the next batch, so that no lock waits for that."""
+
     def differing(self, units: Sequence[Unit]) -> Collection[Key]:
         """Return the keys of those units whose rows are not all there, exactly as they are now."""
+
+    def confirm(self, rows: Mapping[str, int]) -> None:
+        """Compare the rows that went by table, not yet committed, with those of units that did not differ.
+
+        Raises `UnitFailure` where a row came or went in between.
+        """
 
 
 class Store(Protocol):

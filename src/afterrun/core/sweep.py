@@ -70,8 +70,8 @@ class SweepRequest:
     """What one sweep shall do.
 
     ``only`` narrows it to units with these keys; it never adds any. ``gate`` is asked between batches
-    whether to go on; ``start`` is where an earlier sweep was cut off. ``witness`` is asked within each batch
-    about the units that are to go.
+    whether to go on; after ``halt`` has said yes, a failure of the store is only the host's end. ``start`` is
+    where an earlier sweep was cut off. ``witness`` is asked within each batch about the units that are to go.
     """
 
     plan: Plan
@@ -80,6 +80,7 @@ class SweepRequest:
     deferrals: Deferrals
     budget: Budget = field(default_factory=Budget)
     gate: Callable[[], bool] = lambda: True
+    halt: Callable[[], bool] = lambda: False
     observer: Observer = lambda _event: None
     only: Collection[str] | None = None
     start: Cursor | None = None
@@ -104,6 +105,8 @@ class Sweep:
         self._tried = False
         self._deferred_in_a_row = 0
         self._began = request.clock.monotonic()
+        self.halt = request.halt
+        self.gate = request.gate
         self.census: Census | None = None
         self.runs_left: int | None = None
         self._counted = 0.0
@@ -120,7 +123,8 @@ class Sweep:
         try:
             report.ended = self._pass()
         except (StoreFailure, UnitFailure) as error:
-            report.ended, report.message = "failed", str(error)
+            report.ended, report.message = ("interrupted", "") if self.halt() else ("failed", str(error))
+            report.backlog_after = len(self._pending) + report.units.deferred
         report.seconds = self._ask.clock.monotonic() - self._began
         report.backlog_before = report.units.removed + report.backlog_after
         self._tell(SweepEnded(report.ended, report.units.removed, report.seconds))
@@ -250,10 +254,13 @@ class Sweep:
     def _attempt(self, batch: Batch) -> None:
         seconds = self._ask.pace.deadline
         if len(batch.units) == 1:
+            batch = self._weighed(batch)
             if batch.rows > MAX_UNIT_ROWS:
                 raise UnitFailure("oversized", f"it has {batch.rows} rows, more than {MAX_UNIT_ROWS}")
             seconds = min(max(seconds, batch.rows * SECONDS_A_ROW), MAX_UNIT_SECONDS)
         weights = {unit.key: rows for unit, rows in zip(batch.units, batch.weights, strict=True)}
+        if self._ask.witness:
+            self._ask.witness.recall(batch.units)
         transaction = self._store.transaction(seconds=seconds)
         asked = self._ask.clock.monotonic()
         with transaction:
@@ -263,12 +270,21 @@ class Sweep:
             rows: Counter[str] = Counter()
             for part in parts(going, weights):
                 rows.update(transaction.remove(part, max_rows=MAX_UNIT_ROWS))
+            if self._ask.witness and going:
+                self._ask.witness.confirm(rows)
+        rows.update(transaction.beyond)
         self._record(batch, going, rows=rows, skipped=skipped, held=transaction.held)
         self.report.keys_forgotten += keys
         self._store.settle()
         rest = self._ask.pace.pause(held=transaction.held, waited=waited)
         if rest:
             self._ask.clock.sleep(rest)
+
+    def _weighed(self, batch: Batch) -> Batch:
+        """Count the rows of a unit that would be deferred on a guess: what a plan counted must go."""
+        if self._ask.pace.weigh or batch.rows <= MAX_UNIT_ROWS:
+            return batch
+        return batch._replace(weights=list(self._store.weigh(batch.units)))
 
     def _recheck(self, units: Sequence[Unit], transaction: Transaction) -> tuple[list[Unit], Counter[str]]:
         """Judge again, under the lock. What is no longer exactly what was found is skipped, alone."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
 from afterrun.core.errors import ProfileError
 from afterrun.profiles.model import Profile
 
-Kind = Literal["number", "text", "any"]
+Kind = Literal["number", "text", "any", "own"]
+"""What a column holds; ``own`` is a type with a way to compare that statements do not follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +53,17 @@ def detect(tables: Iterable[str], profiles: Iterable[Profile]) -> Profile:
     )
 
 
+def version_table(profile: Profile, tables: Container[str]) -> str:
+    """Return the table that holds the schema's version: the first that exists, or the profile's own word."""
+    source = profile.detect.version
+    return next((name for name in (source.table, *source.alternatives) if name in tables), source.table)
+
+
 def mentioned_tables(profile: Profile) -> frozenset[str]:
     """Return every table that a profile names."""
     tree = profile.units.tree
-    names = {tree.table, profile.detect.version.table, *profile.detect.tables, *profile.detect.known}
+    version = profile.detect.version
+    names = {tree.table, version.table, *version.alternatives, *profile.detect.tables, *profile.detect.known}
     names.update(owned.table for owned in tree.owned)
     names.update(owned.via.table for owned in tree.owned if owned.via)
     names.update(edge.via.table for edge in tree.edges if edge.via)
@@ -86,6 +94,8 @@ def shape_digest(profile: Profile, shapes: Mapping[str, TableShape]) -> str:
     database do not change it.
     """
     relevant = (mentioned_tables(profile) & shapes.keys()) | unmentioned_references(profile, shapes)
+    # where several engines' tables share a schema, another one's may have the name of an alternative
+    relevant -= {*profile.detect.version.alternatives} - {version_table(profile, shapes)}
     text = json.dumps(
         {
             name: [

@@ -20,7 +20,7 @@ from pydantic import (
 )
 
 from afterrun.core.errors import did_you_mean
-from afterrun.profiles.registry import TimeFormat
+from afterrun.profiles.registry import Hook, TimeFormat
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """A table, column or reason. Anything a database accepts but control characters; it is always quoted."""
@@ -60,10 +60,14 @@ class Model(BaseModel):
 
 
 class VersionSource(Model):
-    """Where the schema's version stands: the greatest value of a column."""
+    """Where the schema's version stands: the greatest value of a column.
+
+    ``alternatives`` are tables that hold it where ``table`` does not exist: the first of them that does.
+    """
 
     table: Name
     column: Name
+    alternatives: tuple[Name, ...] = ()
 
 
 class Detect(Model):
@@ -139,11 +143,22 @@ class Condition(Model):
         return self
 
 
+class Overdue(Model):
+    """When a row that holds a run has stood for so long that plans tell of it: ``days`` after ``column``."""
+
+    column: Name
+    format: TimeFormat
+    days: StrictInt = Field(ge=1, le=3_650)
+
+
 class Protection(Model):
-    """Rows that hold a run: those of ``table`` whose columns ``on`` equal the run's.
+    """Rows that hold a run: those of ``table`` whose ``column`` holds the run's key.
 
     ``by_live`` names the column of the referring row that holds the key of a run: the reference counts only
-    while that run is live. Without ``table``, ``where`` is a condition on the run's own row or a lookup.
+    while that run is live. With ``all_runs`` nothing tells whose a row is, so each holds every run. Without
+    ``table``, ``where`` is a condition on the run's own row or a lookup. An ``optional`` table exists in some
+    versions of the schema only. A row that is ``overdue`` still holds its run, and plans count it if that
+    run has ended: nothing may ever take it.
     """
 
     reason: Word
@@ -151,13 +166,20 @@ class Protection(Model):
     column: Name | None = None
     where: dict[Name, Condition] = Field(default_factory=dict)
     by_live: Name | None = None
+    all_runs: StrictBool = False
+    optional: StrictBool = False
+    overdue: Overdue | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
-        if (self.table is None) != (self.column is None):
+        if self.all_runs and (self.table is None or self.column or self.by_live or self.overdue):
+            raise ValueError("all_runs goes with a table, and neither with column, by_live nor overdue")
+        if (self.table is None) != (self.column is None) and not self.all_runs:
             raise ValueError("table and column go together: the column that holds the run's key")
         if self.table is None and (self.by_live or not self.where):
             raise ValueError("without a table, a protection is a condition on the run's own row: give where")
+        if self.table is None and (self.optional or self.overdue):
+            raise ValueError("optional and overdue are of a table")
         return self
 
 
@@ -173,13 +195,31 @@ class Owned(Model):
     optional: StrictBool = False
 
 
+class Elsewhere(Model):
+    """Rows of runs in a table that may lie in another database, which the user names.
+
+    ``name`` is what such a database is called; ``schema`` is where the table is unless the URL says another.
+    ``version`` and ``read`` are as in `Detect`; a database without that table is from before it had versions.
+    ``note`` is what a plan says for as long as nobody has named the database.
+    """
+
+    name: Word
+    table: Name
+    column: Name
+    schema_name: Name | None = Field(default=None, alias="schema")
+    version: VersionSource | None = None
+    read: tuple[str, ...] = ()
+    note: str = Field(default="", max_length=400)
+
+
 class Tree(Model):
     """Run trees: one table of runs, linked by edges.
 
     ``live`` groups the words of live states the way the engine's partial indexes spell them. ``owned`` is the
     order of removal: what would harm most if it stayed alone goes first; the run's own row is always last.
+    ``elsewhere`` are tables like these that may lie in another database.
     ``idempotency_key`` is the column that keeps the engine from running the same request twice.
-    ``seen`` are indexed time columns that tell when the store was last written.
+    ``seen`` are time columns that tell when a run was made and last written, better with an index.
     """
 
     table: Name
@@ -197,6 +237,7 @@ class Tree(Model):
     lookup: dict[Word, Lookup] = Field(default_factory=dict)
     protect: tuple[Protection, ...] = ()
     owned: tuple[Owned, ...] = ()
+    elsewhere: tuple[Elsewhere, ...] = ()
     idempotency_key: Name | None = None
 
     @model_validator(mode="after")
@@ -215,17 +256,18 @@ class Tree(Model):
             if dot and alias not in self.lookup:
                 hint = did_you_mean(alias, self.lookup)
                 raise ValueError(f"{column!r} uses a lookup {alias!r} that is not defined{hint}")
-        for source in self.seen:
-            if source.column.partition(".")[0] in self.lookup:
-                raise ValueError(f"seen takes columns of {self.table} alone, and {source.column!r} is none")
         self._check_owned_order()
+        elsewhere = [part.table for part in self.elsewhere]
+        if len(set(elsewhere)) < len(elsewhere):
+            raise ValueError("elsewhere lists a table twice")
         return self
 
     def _addressed(self) -> list[str]:
         own = [
             column for protection in self.protect if protection.table is None for column in protection.where
         ]
-        return [self.status, *self.group, *(source.column for source in self.end), *own]
+        times = [source.column for source in (*self.end, *self.seen)]
+        return [self.status, *self.group, *times, *own]
 
     def _check_owned_order(self) -> None:
         gone: set[str] = set()
@@ -248,12 +290,14 @@ class Units(Model):
 class Profile(Model):
     """The description of one engine's store.
 
-    ``own_retention`` tells what the engine removes by itself, ``notes`` what a reader of a plan should know.
+    ``own_retention`` tells what the engine removes by itself, ``notes`` what a reader of a plan should know,
+    ``before_sweep`` what the engine expects of anybody who removes its runs.
     """
 
     name: Word
     engine: str = Field(max_length=80)
     own_retention: str = Field(default="", max_length=400)
     notes: tuple[Annotated[str, StringConstraints(max_length=400)], ...] = ()
+    before_sweep: Hook | None = None
     detect: Detect
     units: Units

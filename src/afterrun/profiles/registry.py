@@ -10,3 +10,6 @@ from typing import Literal
 
 TimeFormat = Literal["epoch_s", "epoch_ms", "epoch_us", "text_utc"]
 """How a column spells an instant: numbers since 1970, or ISO 8601 text in UTC or with an offset."""
+
+Hook = Literal["dbos-retention-lock"]
+"""What an engine expects of anybody who removes its runs, beside afterrun's own sweep lock."""

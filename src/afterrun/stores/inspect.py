@@ -32,7 +32,7 @@ def inspect_store(store: SqlStore, *, exact: bool) -> Inspection:
     statuses = store.binding.model.statuses
     found = store.standings(now)
     known = [part.oldest for part in found if part.oldest is not None]
-    tables = sorted(store.table_sizes(space, exact=exact), key=lambda size: (-size.total, size.name))
+    tables = sorted(store.table_sizes(exact=exact), key=lambda size: (-size.total, size.name))
     plan = make_plan(store, Policy(keep_for=timedelta(days=HORIZONS[0])), now=now)
     looker = Looker(store, plan, place=store.cursor_at, bytes_a_row=_beside_content(store, tables))
     look = looker.look(ended_roots(found, statuses))
@@ -53,7 +53,7 @@ def inspect_store(store: SqlStore, *, exact: bool) -> Inspection:
         tables=tables,
         look=look,
         space=space,
-        rooms=store.rooms(space),
+        rooms=store.rooms(),
         seconds=time.monotonic() - began,
     )
 

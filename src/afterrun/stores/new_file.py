@@ -1,7 +1,8 @@
 """A file that is new, private and whole, or not there: what a backup is written to.
 
 It grows under a temporary name beside the wanted one, and gets its own name at the end, without replacing
-anything. What a killed process leaves is such a temporary name; the next backup to the same name clears it.
+anything. What a killed process leaves is such a temporary name; the next backup to the same name clears it,
+and so does `clear`, for who remembers the name.
 """
 
 from __future__ import annotations
@@ -9,19 +10,27 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import re
 import secrets
 import stat
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 from afterrun.core.errors import BackupFailed, Refused, UsageError
 
 UNFINISHED: Final = ".afterrun-unfinished-"
 BESIDE: Final = ("-wal", "-shm", "-journal")
 """Endings by which SQLite finds files beside a database."""
+
+TOKEN: Final = re.compile(r"[0-9a-f]{16}")
+"""What ends the name of a draft: nobody else makes that name by chance."""
+
+Standing = Literal["gone", "left", "growing", "other", "away"]
+"""What became of a draft. ``growing``: its writer is alive; ``other``: something else has its name; ``away``:
+its folder cannot be reached."""
 
 LONGEST_NAME: Final = 200
 """Bytes of a file's name, so that the temporary one fits, too."""
@@ -39,8 +48,11 @@ class NewFile:
         cleared: unfinished files of earlier, killed processes that were taken away.
     """
 
-    def __init__(self, path: Path, *, store: Path) -> None:
-        """Check the place. Raises `UsageError` for a wrong one, `Refused` for an unsafe folder."""
+    def __init__(self, path: Path, *, store: Path | None) -> None:
+        """Check the place. Raises `UsageError` for a wrong one, `Refused` for an unsafe folder.
+
+        ``store`` is the database's own file, whose names and owner count; nothing where a server has it.
+        """
         self.path = _checked(path, store)
         self.draft = self.path.with_name(f".{self.path.name}{UNFINISHED}{secrets.token_hex(8)}")
         self.cleared = 0
@@ -107,13 +119,7 @@ class NewFile:
     def _clear(self) -> None:
         for left in unfinished(self.path):
             with suppress(OSError):
-                descriptor = os.open(left, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-                try:
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    left.unlink()
-                    self.cleared += 1
-                finally:
-                    os.close(descriptor)
+                self.cleared += _taken(left, unlink=True)
 
 
 def unfinished(path: Path) -> Iterator[Path]:
@@ -124,12 +130,62 @@ def unfinished(path: Path) -> Iterator[Path]:
     yield from (path.with_name(name) for name in names if name.startswith(start))
 
 
+def standing_of(draft: Path) -> Standing:
+    """Say what became of a draft of this name, which a `NewFile` was to grow under. Changes nothing."""
+    try:
+        draft.parent.stat()
+    except OSError:
+        return "away"
+    try:
+        if not _is_ours(draft, draft.lstat()):
+            return "other"
+        return "left" if _taken(draft, unlink=False) else "growing"
+    except FileNotFoundError:
+        return "gone"
+    except OSError:
+        return "other"
+
+
+def clear(draft: Path) -> bool:
+    """Take a draft away that `standing_of` calls ``left``, and what SQLite may have put beside it."""
+    try:
+        if not (_is_ours(draft, draft.lstat()) and _taken(draft, unlink=True)):
+            return False
+    except OSError:
+        return False
+    for ending in BESIDE:
+        with suppress(OSError):
+            Path(f"{draft}{ending}").unlink(missing_ok=True)
+    return True
+
+
+def _is_ours(draft: Path, status: os.stat_result) -> bool:
+    """Say whether this can be a draft that this user has made: by its name, kind and owner."""
+    _, mark, token = draft.name.rpartition(UNFINISHED)
+    named = bool(mark) and TOKEN.fullmatch(token) is not None
+    return named and stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+
+
+def _taken(draft: Path, *, unlink: bool) -> bool:
+    """Take the lock that says that a draft's writer is alive, if it is free. Raises `OSError`."""
+    descriptor = os.open(draft, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if unlink:
+            draft.unlink()
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
 def files_of(store: Path) -> Collection[Path]:
     """Return the names that belong to a store."""
     return [store, *(Path(f"{store}{ending}") for ending in (*BESIDE, ".afterrun-lock"))]
 
 
-def _checked(path: Path, store: Path) -> Path:
+def _checked(path: Path, store: Path | None) -> Path:
     if "\0" in str(path) or not path.is_absolute() or not path.name:
         raise UsageError(f"the backup {str(path)[:200]!r} is no absolute path of a file")
     if len(os.fsencode(path.name)) > LONGEST_NAME:
@@ -142,16 +198,16 @@ def _checked(path: Path, store: Path) -> Path:
     wanted = folder / path.name
     if not stat.S_ISDIR(status.st_mode):
         raise UsageError(f"{folder} is no folder")
-    if wanted in files_of(store):
+    if store is not None and wanted in files_of(store):
         raise UsageError(f"{path} is a name that SQLite or afterrun uses for the store: choose another")
     for name in (wanted, *(Path(f"{wanted}{ending}") for ending in BESIDE)):
         if os.path.lexists(name):
             raise UsageError(f"{name} exists already: a backup is always a new file")
-    _check_folder(folder, status, owner=store.stat().st_uid)
+    _check_folder(folder, status, owner=None if store is None else store.stat().st_uid)
     return wanted
 
 
-def _check_folder(folder: Path, status: os.stat_result, *, owner: int) -> None:
+def _check_folder(folder: Path, status: os.stat_result, *, owner: int | None) -> None:
     """Refuse a folder in which somebody else could put another file in the backup's place."""
     others = stat.S_IMODE(status.st_mode) & (stat.S_IWGRP | stat.S_IWOTH)
     trusted = status.st_uid in {0, os.geteuid(), owner}

@@ -1,4 +1,4 @@
-"""Reclaim: look at what can be given back, decide, do it, and measure and check what came of it.
+"""Reclaim: look at what can be given back, decide, do it, and measure what came of it.
 
 It removes no row and needs the store's sweep lock, which the caller holds.
 """
@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Final
 
 from afterrun.core.errors import AfterrunError, Refused, StoreFailure, UnitFailure
-from afterrun.core.space import WORTH_BYTES, WORTH_SHARE, Reclaim, ReclaimOptions, Space
+from afterrun.core.space import Reclaim, ReclaimOptions
 from afterrun.stores.sql.sqlite_space import lacking
 from afterrun.stores.sql.store import SqlStore
 
@@ -27,49 +27,43 @@ BLOCKS: Final = (
 )
 
 
+PLAIN: Final = (
+    "a plain VACUUM makes the place of dead rows free to use again, beside the engine; only an empty end of "
+    "a table goes back to the file system, and indexes keep their size"
+)
+NOTICES: Final = {"vacuum": (BLOCKS, RENUMBERED), "plain-vacuum": (PLAIN,)}
+
+
 def survey_space(store: SqlStore) -> Reclaim:
     """Say what could be given back, how, and with how much room. Changes nothing."""
     space = store.space()
-    found = Reclaim(
-        store=store.url, profile=store.profile_name, before=space, rooms=tuple(store.rooms(space))
-    )
-    if space.method == "vacuum":
-        found.notices += [BLOCKS, RENUMBERED]
+    found = Reclaim(store=store.url, profile=store.profile_name, before=space, rooms=tuple(store.rooms()))
+    found.notices += [*NOTICES.get(space.method, ()), *space.notices]
     if space.method != "none" and not space.worth:
-        found.notices.append(below(space))
+        found.notices.append(space.why_not_worth)
     short = lacking(found.rooms)
     if short:
         found.notices.append(f"it would be refused now: {short}")
     return found
 
 
-def below(space: Space) -> str:
-    """Say why free pages are better left to be used again."""
-    return (
-        f"not worth it: {space.free:,} bytes are free, {space.free_share:.0%} of the file. Below "
-        f"{WORTH_BYTES:,} bytes or {WORTH_SHARE:.0%} the engine uses free pages again, and an automatic "
-        "reclaim leaves them"
-    )
-
-
 def reclaim_space(store: SqlStore, options: ReclaimOptions) -> Reclaim:
-    """Give free pages back to the file system.
+    """Give space back, as far as the database can in place.
 
-    Raises `Refused` before anything was done, where a volume lacks room or a reader pins the WAL. A failure
-    on the way ends the reclaim ``failed``; the content is as it was.
+    Raises `Refused` before anything was done, where a volume lacks room, a reader pins the WAL or rights do
+    not suffice. A failure on the way ends the reclaim ``failed``; the content is as it was.
     """
     began = time.monotonic()
     report = survey_space(store)
     report.dry_run = False
     if options.worth_only and not report.before.worth:
-        report.ended, report.message = "skipped", below(report.before)
+        report.ended, report.message = "skipped", report.before.why_not_worth
         return report
     short = lacking(report.rooms)
     if short:
         raise Refused("no-room", f"there is no room to give space back: {short}. Nothing was done")
     try:
-        report.ended = store.give_back(report.before, gate=options.gate, rest=options.rest)
-        report.problems = list(store.check())
+        _give_back(store, options, report)
     except (StoreFailure, UnitFailure) as error:
         report.ended, report.message = "failed", f"{error}. No row was changed"
     with suppress(StoreFailure, UnitFailure):  # what ended it may still be in the way
@@ -77,9 +71,18 @@ def reclaim_space(store: SqlStore, options: ReclaimOptions) -> Reclaim:
     report.seconds = time.monotonic() - began
     if report.problems:
         report.ended, report.message = "failed", "the check afterwards found faults"
-    elif report.ended == "pinned":
-        report.message = PINNED
     return report
+
+
+def _give_back(store: SqlStore, options: ReclaimOptions, report: Reclaim) -> None:
+    """Do it, and check what was written anew."""
+    done = store.give_back(gate=options.gate, rest=options.rest)
+    report.ended, report.message = done.ended, done.message
+    if done.ended == "pinned" and not done.message:
+        report.message = PINNED
+    report.notices += [notice for notice in done.notices if notice not in report.notices]
+    if report.before.moves_content:
+        report.problems = list(store.check())
 
 
 def try_reclaim(store: SqlStore, options: ReclaimOptions) -> Reclaim:

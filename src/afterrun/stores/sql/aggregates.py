@@ -31,6 +31,7 @@ class Aggregates:
         self._tree = facts.tree
         self._dialect = facts.dialect
         self._candidates = candidates
+        self._most = CENSUS_ROWS if self._dialect.readers_block else None
         self._status = self._dialect.order_key(facts.status)
         self._groups = [self._dialect.order_key(group) for group in facts.groups]
 
@@ -49,7 +50,7 @@ class Aggregates:
                 statuses[text] += count
                 if known.get(word, Status.UNKNOWN) is Status.UNKNOWN:
                     unknown[text] += count
-                seen += count
+                seen += count if self._most else 0
                 after = max(after, last, key=key_order)
         return Census(statuses, unknown)
 
@@ -58,11 +59,17 @@ class Aggregates:
         facts = self._facts
         tie = self._dialect.tie(self._tree.table, RUN, facts.key)
         part = sa.select(self._status.label("status"), tie.label("tie"))
-        part = part.select_from(facts.binding.with_lookups(facts.runs)).order_by(tie).limit(CENSUS_ROWS)
+        part = part.select_from(facts.binding.with_lookups(facts.runs))
+        if self._most:
+            part = part.order_by(tie).limit(self._most)
         if after is not None:
             part = part.where(tie > self._dialect.parameter("after", after))
         rows = part.subquery("rows")
-        return sa.select(rows.c.status, sa.func.count(), sa.func.max(rows.c.tie)).group_by(rows.c.status)
+        return sa.select(rows.c.status, sa.func.count(), self._last(rows)).group_by(rows.c.status)
+
+    def _last(self, rows: sa.Subquery) -> Column:
+        """Return the place of the last row, unless all are counted at once: not every key has a greatest."""
+        return sa.func.max(rows.c.tie) if self._most else sa.null()
 
     def newest_kept(
         self, places: Sequence[int], *, count: int, any_status: bool, now: Instant
@@ -169,7 +176,7 @@ class Aggregates:
             seen = 0
             for day, count, last in self._dialect.execute(*self._days_part(cutoff, now, after)):
                 days[int(day)] += count
-                seen += count
+                seen += count if self._most else 0
                 after = max(after, last, key=key_order)
         return days
 
@@ -191,10 +198,12 @@ class Aggregates:
         ]
         if after is not None:
             where.append(tie > self._dialect.parameter("after", after))
-        part = sa.select(sa.cast(end / literal(DAY), sa.Integer).label("day"), tie.label("tie"))
-        part = part.select_from(self._roots()).where(*where).order_by(tie).limit(CENSUS_ROWS)
+        part = sa.select(sa.cast(end // literal(DAY), sa.Integer).label("day"), tie.label("tie"))
+        part = part.select_from(self._roots()).where(*where)
+        if self._most:
+            part = part.order_by(tie).limit(self._most)
         rows = part.subquery("rows")
-        found = sa.select(rows.c.day, sa.func.count(), sa.func.max(rows.c.tie)).group_by(rows.c.day)
+        found = sa.select(rows.c.day, sa.func.count(), self._last(rows)).group_by(rows.c.day)
         return found, parameters
 
     def _classes(self, cutoff: Instant | None, now: Instant) -> tuple[sa.Select[Any], dict[str, object]]:
@@ -225,8 +234,8 @@ class Aggregates:
         """Return the condition under which a page of this stream meets a row."""
         binding, runs = self._facts.binding, self._facts.runs
         source = self._tree.end[stream]
-        parameters[f"bound{stream}"] = self._dialect.bound(cutoff, source.format)
         column = binding.address(runs, source.column)
+        parameters[f"bound{stream}"] = self._dialect.bound(cutoff, column, source.format)
         earlier = [binding.address(runs, other.column).is_(None) for other in self._tree.end[:stream]]
         return sa.and_(column.is_not(None), column < sa.bindparam(f"bound{stream}"), *earlier)
 
@@ -249,9 +258,8 @@ class Aggregates:
         beyond = self._beyond(cutoff, parameters).label("beyond")
         base = sa.select(facts.key.label("key"), beyond).select_from(self._roots()).where(self._is_root())
         reached = base.cte(self._free_name("reached"), recursive=True)
-        steps = [self._step_down(place, reached) for place in range(len(self._tree.edges))]
-        if steps:
-            reached = reached.union_all(*steps)
+        if self._tree.edges:
+            reached = reached.union_all(*self._steps_down(reached))
         total = sa.select(sa.func.count()).select_from(facts.runs).scalar_subquery()
         passed = sa.func.coalesce(sa.func.sum(sa.case((reached.c.beyond, 1), else_=0)), 0)
         statement = sa.select(passed, sa.func.count(), total).select_from(reached)
@@ -264,6 +272,30 @@ class Aggregates:
         while name in taken:
             name += "_"
         return name
+
+    def _steps_down(self, reached: sa.CTE) -> list[sa.Select[Any]]:
+        """Return what leads from the rows reached so far to their children, through all edges."""
+        edges = range(len(self._tree.edges))
+        if not self._dialect.has_lateral:
+            return [self._step_down(place, reached) for place in edges]
+        # each row's children by index: a join of the whole table, for each level, may be a scan of it
+        found = [self._below(place, reached) for place in edges]
+        below = sa.union_all(*found) if len(found) > 1 else found[0]
+        children = below.offset(sa.literal_column("0")).lateral("below")
+        joined = reached.join(children, sa.true())
+        return [sa.select(next(iter(children.c)), reached.c.beyond).select_from(joined)]
+
+    def _below(self, place: int, reached: sa.CTE) -> sa.Select[Any]:
+        """Return the keys of the children of one row reached through one edge."""
+        facts, binding, edge = self._facts, self._facts.binding, self._tree.edges[place]
+        runs, table, key = facts.runs, self._tree.table, reached.c.key
+        earlier = [runs.c[other.column].is_(None) for other in self._tree.edges[:place]]
+        statement = sa.select(facts.key.label("key")).where(*earlier).correlate(reached)
+        if edge.via is None:
+            return statement.select_from(runs).where(binding.equals(runs, table, edge.column, key))
+        link = binding.table(edge.via.table, "l")
+        source = link.join(runs, link.c[edge.via.key] == runs.c[edge.column])
+        return statement.select_from(source).where(binding.equals(link, edge.via.table, edge.via.owner, key))
 
     def _step_down(self, place: int, reached: sa.CTE) -> sa.Select[Any]:
         """Return the children, through one edge, of the rows reached so far."""

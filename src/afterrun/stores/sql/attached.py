@@ -20,8 +20,9 @@ import sqlalchemy as sa
 from afterrun.core.errors import BackupFailed, Refused, StoreFailure, UnitFailure
 from afterrun.core.facts import Key, Unit
 from afterrun.core.tree import chunks
+from afterrun.profiles.model import Via
 from afterrun.stores.sql.binding import Binding
-from afterrun.stores.sql.parts import Part, parts
+from afterrun.stores.sql.parts import Part, parts, plain_table
 from afterrun.stores.sql.removal import CHUNK, sorted_keys
 from afterrun.stores.sql.sqlite import SQLite
 from afterrun.stores.sql.store import SqlStore
@@ -58,28 +59,62 @@ def digest(row: object) -> bytes:
     return hashlib.sha256(repr(row).encode()).digest()
 
 
+def staying(binding: Binding) -> Sequence[Via]:
+    """Return the links that rows go by while their own rows stay, each once."""
+    gone = {binding.tree.table, *(owned.table for owned in binding.owned)}
+    found = {
+        (via.table, via.key, via.owner): via
+        for owned in binding.owned
+        if (via := owned.via) is not None and via.table not in gone
+    }
+    return list(found.values())
+
+
+def links(binding: Binding, *, schema: str | None = None) -> Sequence[Part]:
+    """Return the rows of `staying` links.
+
+    A backup has a copy of them, so that what went is found in it by its run; they are not put back.
+    """
+    found: dict[str, Part] = {}
+    for via in staying(binding):
+        table = plain_table(binding, via.table, schema=schema)
+        held = binding.holds(table, via.table, via.owner)
+        if via.table in found:
+            held = sa.or_(found[via.table].where, held)
+        found[via.table] = Part(via.table, table, held)
+    return list(found.values())
+
+
+def _leads(binding: Binding, via: Via, schema: str | None) -> sa.Select[tuple[object, ...]]:
+    """Return the statement that reads what the links of some runs lead to."""
+    table = plain_table(binding, via.table, schema=schema)
+    held = binding.holds(table, via.table, via.owner)
+    return sa.select(table.c[via.key], table.c[via.owner]).select_from(table).where(held)
+
+
 class Attached:
     """The tables of a store and those of the same name in the attached file."""
 
     def __init__(self, store: SqlStore) -> None:
-        """Prepare; nothing is attached yet. Raises `Refused` if the profile's tables cannot be told apart."""
+        """Prepare; nothing is attached yet."""
         self.dialect = sqlite_of(store)
         self.binding: Binding = store.binding
         self.live: Sequence[Part] = parts(self.binding)
         self.kept: Sequence[Part] = parts(self.binding, schema=BACKUP)
+        self.live_links: Sequence[Part] = links(self.binding)
+        self.kept_links: Sequence[Part] = links(self.binding, schema=BACKUP)
         self.columns = {
-            part.name: plain_columns(self.dialect.driver, "main", part.name) for part in self.live
+            part.name: plain_columns(self.dialect.driver, "main", part.name)
+            for part in (*self.live, *self.live_links)
         }
-        names = set(self.columns)
-        for owned in self.binding.owned:
-            if owned.via is not None and owned.via.table not in names:
-                raise Refused(
-                    "backup-kind",
-                    f"rows of {owned.table} are found through {owned.via.table}, which stays, so a backup of "
-                    "removed rows could not be restored: choose --backup-kind whole",
-                )
+        self._recalled: tuple[Sequence[Key], Sequence[bytes]] = ((), ())
         self._live_readers = [self.dialect.reader(self.select(part)) for part in self.live]
         self._kept_readers = [self.dialect.reader(self.select(part)) for part in self.kept]
+        self._link_readers = [self.dialect.reader(self.select(part)) for part in self.live_links]
+        self._leading: list[tuple[str, Reader, Reader]] = []
+        for via in staying(self.binding):
+            live, kept = (self.dialect.reader(_leads(self.binding, via, schema)) for schema in (None, BACKUP))
+            self._leading.append((via.table, live, kept))
 
     def select(self, part: Part) -> sa.Select[tuple[object, ...]]:
         """Return the statement that reads the stored columns of a part's rows for some keys."""
@@ -89,12 +124,20 @@ class Attached:
         return sa.select(*(part.table.c[name] for name in self.columns[part.name])).select_from(part.table)
 
     def rows(self, place: int, keys: Sequence[Key]) -> Iterator[object]:
-        """Yield the rows of a live part for some keys."""
-        return self._read(self._live_readers[place], keys)
+        """Yield the rows of a live part for some keys; links that stay come after those that go."""
+        return self._read([*self._live_readers, *self._link_readers][place], keys)
 
     def _read(self, reader: Reader, keys: Sequence[Key]) -> Iterator[object]:
         for chunk in chunks(keys, CHUNK):
             yield from reader(self.binding.bind_keys(chunk))
+
+    def recall(self, units: Sequence[Unit]) -> None:
+        """Read what the attached file holds of these units, for a comparison that is to come.
+
+        Nobody writes to that file meanwhile, so this is as good as reading it then.
+        """
+        keys = sorted_keys(units)
+        self._recalled = (keys, [self._content(reader, keys) for reader in self._kept_readers])
 
     def differing(self, units: Sequence[Unit]) -> Collection[Key]:
         """Return the keys of those units whose rows here and there are not exactly the same."""
@@ -105,11 +148,28 @@ class Attached:
         half = len(units) // 2
         return (*self.differing(units[:half]), *self.differing(units[half:]))
 
+    def confirm(self, rows: Mapping[str, int]) -> None:
+        """Do nothing: the write lock was held since they were compared."""
+
     def _equal(self, keys: Sequence[Key]) -> bool:
+        """Say whether here and there are the same rows of these runs, each as often, table by table."""
+        recalled, contents = self._recalled
+        if keys != recalled:  # some were left out since, so that what was read is of too many
+            contents = [self._content(reader, keys) for reader in self._kept_readers]
         return all(
-            sorted(map(digest, self._read(live, keys))) == sorted(map(digest, self._read(kept, keys)))
-            for live, kept in zip(self._live_readers, self._kept_readers, strict=True)
+            self._content(live, keys) == kept for live, kept in zip(self._live_readers, contents, strict=True)
         )
+
+    def _content(self, reader: Reader, keys: Sequence[Key]) -> bytes:
+        """Return one digest of all rows of some keys, in whatever order they come."""
+        return hashlib.sha256(b"".join(sorted(map(digest, self._read(reader, keys))))).digest()
+
+    def lost_links(self, keys: Sequence[Key]) -> str:
+        """Return the name of a table of links that stay where one is not what it was, or nothing."""
+        for name, live, kept in self._leading:
+            if not set(self._read(kept, keys)) <= set(self._read(live, keys)):
+                return name
+        return ""
 
     def check_columns(self) -> None:
         """Make sure that the attached tables are plain ones with the store's columns. Raises `Refused`."""
@@ -128,7 +188,7 @@ class Attached:
     def sums(self) -> Sums:
         """Read every row of the attached parts; return their number and checksum by table."""
         found = {}
-        for part in self.kept:
+        for part in (*self.kept, *self.kept_links):
             tally = Tally()
             for row in self.dialect.reader(self._select_all(part))(None):
                 tally.add(row)

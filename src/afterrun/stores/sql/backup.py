@@ -2,49 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Final, Literal
 
 from afterrun.core.batch import Pace
 from afterrun.core.errors import BackupFailed
 from afterrun.core.facts import key_text
 from afterrun.core.plan import Survey
-from afterrun.core.store import Witness
 from afterrun.core.sweep import Clock
 from afterrun.stores.new_file import NewFile
 from afterrun.stores.sql.attached import Attached, attached
 from afterrun.stores.sql.backup_meta import Listed
+from afterrun.stores.sql.backups import PAGE, Backup, BackupOrder
 from afterrun.stores.sql.removed_backup import RemovedBackup, room_needed, verify_removed
 from afterrun.stores.sql.store import SqlStore
 from afterrun.stores.sql.whole_backup import Counted, WholeBackup, file_checksum
-
-BackupKind = Literal["removed", "whole"]
-PAGE: Final = 1_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackupOrder:
-    """Where a backup goes, an absolute path of a file that is not there yet, and of which kind it is.
-
-    ``removed`` has exactly the rows that will go and can be restored tree by tree; ``whole`` is a copy of
-    the database.
-    """
-
-    path: Path
-    kind: BackupKind = "removed"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backup:
-    """A verified backup that is attached. ``facts`` is what a report says of it."""
-
-    only: Collection[str]
-    witness: Witness
-    facts: Mapping[str, object] = field(default_factory=dict)
 
 
 class BackupMaker:
@@ -58,6 +32,11 @@ class BackupMaker:
         self._clock = clock
         self._tables = Attached(store)
         self._file = NewFile(order.path, store=store.lock_path)
+
+    @property
+    def draft(self) -> Path:
+        """Return the name that the file grows under."""
+        return self._file.draft
 
     @contextmanager
     def made(self, found: Survey, again: Survey, *, limit: int | None) -> Iterator[Backup]:
@@ -88,7 +67,9 @@ class BackupMaker:
                 verify_removed(tables, head)
             file.publish()
         with attached(tables.dialect, file.path):
-            facts = self._facts(began, writer, rows={name: rows for name, (rows, _) in head.tables.items()})
+            facts = self._facts(
+                began, writer, rows={part.name: head.tables[part.name][0] for part in tables.live}
+            )
             facts |= {"units": writer.units, "checksum": head.checksum}
             yield Backup(only=Listed(tables.dialect.driver), witness=tables, facts=facts)
 

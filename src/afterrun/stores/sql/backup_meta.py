@@ -16,6 +16,7 @@ from afterrun.core.facts import Key, Unit, key_text, readable
 from afterrun.core.report import Report
 from afterrun.core.times import iso
 from afterrun.stores.sql.attached import BACKUP, Sums, Tally
+from afterrun.stores.sql.backups import identity_digest
 from afterrun.stores.sql.store import SqlStore
 
 FORMAT: Final = "afterrun-backup/1"
@@ -54,18 +55,13 @@ class Head(BaseModel):
     checksum: Hex = Field(description="of `tables` and `units`")
 
 
-def identity_digest(store: SqlStore) -> str:
-    """Return what names a store in a file that may travel."""
-    return hashlib.sha256(store.identity.encode("utf-8", "surrogateescape")).hexdigest()
-
-
 def head_of(store: SqlStore, report: Report, sums: Sums, units: tuple[int, str]) -> Head:
     """Say what a backup holds."""
     return Head(
         format="afterrun-backup/1",
         afterrun=version("afterrun"),
         store=store.url,
-        identity=identity_digest(store),
+        identity=identity_digest(store.identity),
         profile=store.profile_name,
         schema_version=store.schema().version,
         digest=store.digest,

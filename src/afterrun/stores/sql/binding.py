@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import sqlalchemy as sa
-from sqlalchemy.sql import quoted_name
 
 from afterrun.core.errors import ProfileError, did_you_mean
 from afterrun.core.facts import Key, Scalar, Status
 from afterrun.core.tree import TreeModel
 from afterrun.profiles import Profile
-from afterrun.profiles.detect import mentioned_tables, unmentioned_references
-from afterrun.profiles.model import Owned, Tree, Via
+from afterrun.profiles.detect import mentioned_tables, unmentioned_references, version_table
+from afterrun.profiles.model import Owned, Protection, Tree, Via
 from afterrun.stores.sql.dialect import Column, Dialect
 
 MAX_DIGITS: Final = 19
@@ -55,6 +54,7 @@ class Binding:
         self.profile = profile
         self.tree: Tree = profile.units.tree
         self._shapes = dialect.shapes
+        self.version_table = version_table(profile, dialect.shapes)
         self._tables: dict[tuple[str, str | None, str | None], sa.FromClause] = {}
         problems = list(self._misfits())
         if problems:
@@ -62,19 +62,21 @@ class Binding:
         self.owned: tuple[Owned, ...] = tuple(
             owned for owned in self.tree.owned if owned.table in self._shapes
         )
+        self.protect: tuple[Protection, ...] = tuple(
+            protection
+            for protection in self.tree.protect
+            if protection.table is None or protection.table in self._shapes
+        )
         self._spelled_differently = self._other_kinds()
         self.model = TreeModel(_statuses(self.tree), self.tree.max_depth, self.tree.missing)
 
     def table(self, name: str, alias: str | None = None, *, schema: str | None = None) -> sa.FromClause:
-        """Return a table with its real columns; values keep the types the database has, not declared ones.
+        """Return a table with its real columns.
 
         ``schema`` names another, attached database that has a table of the same name and columns.
         """
         if (name, alias, schema) not in self._tables:
-            columns: list[sa.ColumnClause[object]] = [
-                sa.column(quoted_name(column, quote=True)) for column in self._shapes[name].columns
-            ]
-            table = sa.table(quoted_name(name, quote=True), *columns, schema=schema)
+            table = self.dialect.named(name, schema=schema)
             self._tables[name, alias, schema] = table.alias(alias) if alias else table
         return self._tables[name, alias, schema]
 
@@ -164,8 +166,8 @@ class Binding:
         links.update((owned.via.table, (owned.via.owner,)) for owned in self.owned if owned.via)
         links.update(
             (str(protection.table), (str(protection.column),))
-            for protection in self.tree.protect
-            if not protection.where and not protection.by_live  # it protects from every row
+            for protection in self.protect
+            if protection.column and not protection.where and not protection.by_live  # every row protects
         )
         return links
 
@@ -174,7 +176,11 @@ class Binding:
         for table in (self.tree.table, *(owned.table for owned in self.owned)):
             for trigger in self._shapes[table].triggers:
                 if trigger not in self.profile.detect.triggers:
-                    yield f"the table {table} has a trigger {trigger!r} that the profile does not know"
+                    yield (
+                        f"the table {table} has a trigger {trigger!r} that the profile does not know: if it "
+                        "may run when rows go, list it under detect.triggers in a copy of the profile, and "
+                        "give that with --profile FILE"
+                    )
 
     def _other_kinds(self) -> bool:
         """Say whether a column that may hold the key of a run is of another kind than the key."""
@@ -193,8 +199,13 @@ class Binding:
         column that turns text into numbers takes two keys for one.
         """
         key = self._shapes[self.tree.table]
-        for table, column in sorted(self._links()):
+        for table, column in sorted({(self.tree.table, self.tree.key), *self._links()}):
             shape = self._shapes[table]
+            if shape.kinds.get(column) == "own":
+                yield (
+                    f"{table} ({column}) is of an extension's type, which takes keys for equal by rules of "
+                    "its own: nothing can be removed by such keys"
+                )
             if self.tree.key in key.loose and column not in shape.loose:
                 yield (
                     f"{self.tree.table} ({self.tree.key}) takes keys for equal that {table} ({column}) keeps "
@@ -211,7 +222,7 @@ class Binding:
         links.update((owned.via.table, owned.via.owner) for owned in self.owned if owned.via)
         links.update((tree.table, edge.column) for edge in tree.edges if edge.via is None)
         links.update((edge.via.table, edge.via.owner) for edge in tree.edges if edge.via)
-        for protection in tree.protect:
+        for protection in self.protect:
             if protection.table:
                 columns = [protection.column, protection.by_live]
                 links.update((protection.table, column) for column in columns if column)
@@ -242,7 +253,7 @@ class Binding:
         return any(set(start) == set(columns) for start in starts)
 
     def _misfits(self) -> Iterator[str]:
-        optional = {owned.table for owned in self.tree.owned if owned.optional}
+        optional = self._optional()
         for table, columns in sorted(self._required().items()):
             shape = self._shapes.get(table)
             if shape is None:
@@ -253,6 +264,12 @@ class Binding:
                 if column not in shape.columns:
                     yield f"the table {table} has no column {column}{did_you_mean(column, shape.columns)}"
         yield from self._ambiguous_keys()
+
+    def _optional(self) -> set[str]:
+        """Return the tables that need not exist: they are optional wherever the profile names them."""
+        parts: list[Owned | Protection] = [*self.tree.owned, *self.tree.protect]
+        firm = {*self.profile.detect.tables, *(part.table for part in parts if not part.optional)}
+        return {part.table for part in parts if part.optional and part.table is not None} - firm
 
     def _ambiguous_keys(self) -> Iterator[str]:
         """Yield keys that may stand for several rows: removing one run must never take another."""
@@ -281,7 +298,7 @@ class Binding:
             if via is not None:
                 need(via.table, via.key, via.owner)
 
-        need(detect.version.table, detect.version.column)
+        need(self.version_table, detect.version.column)
         need(tree.table, tree.key)
         own = (protection.where for protection in tree.protect if protection.table is None)
         addressed = [tree.status, *tree.group, *(source.column for source in (*tree.end, *tree.seen))]
@@ -299,9 +316,10 @@ class Binding:
             need(owned.table, owned.column)
             need_via(owned.via)
         for protection in tree.protect:
-            if protection.table and protection.column:
-                need(protection.table, protection.column, *protection.where)
-                need(protection.table, *([protection.by_live] if protection.by_live else []))
+            if protection.table:
+                columns = [protection.column, protection.by_live]
+                columns += [protection.overdue.column] if protection.overdue else []
+                need(protection.table, *protection.where, *(column for column in columns if column))
         return needed
 
     def mentioned(self) -> frozenset[str]:

@@ -1,18 +1,20 @@
 """Pages of candidates: raw keys of an index by end time, in order, with the facts of the runs behind them.
 
 One stream for each end source. Where no index serves the order, one scan reads a window of many raw keys and
-pages are cut from it.
+pages are cut from it. Where an index has no order among equal times, a page ends with a whole time, and of a
+time that fills more than a page the keys are read ahead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from afterrun.core.facts import Row, Status
+from afterrun.core.facts import Row, Scalar, Status, readable
 from afterrun.core.store import Cursor, Stream
 from afterrun.core.times import Instant
 from afterrun.stores.sql.dialect import Column
@@ -20,7 +22,7 @@ from afterrun.stores.sql.facts import Facts, to_row
 from afterrun.stores.sql.literals import one_of
 
 WINDOW: Final = 50_000
-"""Raw keys that one scan without an index reads ahead."""
+"""Raw keys that one scan without an index, or one sort of equal times, reads ahead."""
 
 START: Final = Cursor()
 
@@ -46,6 +48,16 @@ class _Window:
     last: bool
 
 
+@dataclass(slots=True)
+class _Ties:
+    """Keys of runs that ended at one time, read ahead, and the cursor before the first of them."""
+
+    start: Cursor
+    cutoff: Instant
+    keys: deque[Scalar]
+    last: bool
+
+
 class Candidates:
     """Reads candidates of one binding, stream by stream."""
 
@@ -55,6 +67,7 @@ class Candidates:
         self._tree = facts.tree
         self._dialect = facts.dialect
         self._window: _Window | None = None
+        self._ties: _Ties | None = None
         self.streams = tuple(
             Stream(source.column, self.index(source.column) is not None, source.rare)
             for source in self._tree.end
@@ -68,10 +81,57 @@ class Candidates:
 
     def page(self, cursor: Cursor, *, cutoff: Instant, limit: int) -> RawPage:
         """Return the next raw keys after the cursor, of which those that are ended roots come as rows."""
-        if self.streams[cursor.stream].indexed:
-            rows = self._read(cursor, cutoff, limit)
-            return self._cut(cursor.stream, rows, last=len(rows) < limit)
-        return self._from_window(cursor, cutoff, limit)
+        if not self.streams[cursor.stream].indexed:
+            return self._from_window(cursor, cutoff, limit)
+        if not self._dialect.index_orders_ties:
+            return self._by_time(cursor, cutoff, limit)
+        rows = self._read(cursor, cutoff, limit)
+        return self._cut(cursor.stream, rows, last=len(rows) < limit)
+
+    def _by_time(self, cursor: Cursor, cutoff: Instant, limit: int) -> RawPage:
+        """Return a page that ends with the last run of a time, or some of the many that ended at one time.
+
+        To order them all by time and key would mean to sort them all, if statistics say that they are few.
+        """
+        stream = cursor.stream
+        keys = [] if cursor.tie is None else self._tied(cursor, cutoff, limit)
+        if keys:
+            return self._named(cursor, cutoff, keys)
+        rows = self._after(cursor, cutoff, limit + 1)
+        if len(rows) <= limit:
+            return self._cut(stream, rows, last=True)
+        last = Cursor(stream, rows[-1][0])
+        whole = [row for row in rows if row[0] != last.end]
+        if whole:
+            return self._cut(stream, whole, last=False)._replace(cursor=last)
+        keys = self._tied(last, cutoff, limit)
+        return self._named(last, cutoff, keys or [rows[-1][1]])  # if all are gone, the cursor moves on
+
+    def _tied(self, cursor: Cursor, cutoff: Instant, limit: int) -> list[Scalar]:
+        """Return the next keys of the cursor's time."""
+        ties = self._ties
+        if ties is None or (ties.start, ties.cutoff) != (cursor, cutoff) or not (ties.keys or ties.last):
+            most = max(limit, WINDOW)
+            found = self._dialect.execute(self.ties(cursor, most), self._parameters(cursor, cutoff))
+            ties = self._ties = _Ties(cursor, cutoff, deque(row[0] for row in found), len(found) < most)
+        keys = [ties.keys.popleft() for _ in range(min(limit, len(ties.keys)))]
+        if keys:
+            ties.start = cursor._replace(tie=keys[-1])
+        return keys
+
+    def _named(self, cursor: Cursor, cutoff: Instant, keys: Sequence[Scalar]) -> RawPage:
+        """Return the page of the runs with these keys that ended at the cursor's time, and still did so."""
+        parameters = self._parameters(cursor, cutoff)
+        if not all(map(readable, keys)):  # such a key cannot be bound, so its run is met by its place
+            position = "alike" if cursor.tie is None else "tied"
+            statement = self.statement(cursor.stream, position, len(keys), cursor=cursor)
+            rows = self._dialect.execute(statement, parameters)
+            if rows:
+                return self._cut(cursor.stream, rows, last=False)
+        statement = self.statement(cursor.stream, "named", len(keys), cursor=cursor)
+        parameters["keys"] = self._facts.binding.bind_keys(keys)
+        page = self._cut(cursor.stream, self._dialect.execute(statement, parameters), last=True)
+        return RawPage(page.roots, len(keys), cursor._replace(tie=keys[-1]))
 
     def _from_window(self, cursor: Cursor, cutoff: Instant, limit: int) -> RawPage:
         window = self._window
@@ -101,32 +161,55 @@ class Candidates:
         A cursor with a time and no tie stands before all keys of that time.
         """
         rows: list[Any] = []
-        parameters = {
-            "bound": self._dialect.bound(cutoff, self._tree.end[cursor.stream].format),
+        if cursor.tie is not None:
+            tied = self.statement(cursor.stream, "tied", limit, cursor=cursor)
+            rows.extend(self._dialect.execute(tied, self._parameters(cursor, cutoff)))
+        if len(rows) < limit:
+            rows.extend(self._after(cursor, cutoff, limit - len(rows)))
+        return rows
+
+    def _after(self, cursor: Cursor, cutoff: Instant, limit: int) -> Sequence[Any]:
+        """Read raw keys after the cursor and all that tie with it."""
+        after = "first" if cursor.end is None else "since" if cursor.tie is None else "later"
+        statement = self.statement(cursor.stream, after, limit, cursor=cursor)
+        return self._dialect.execute(statement, self._parameters(cursor, cutoff))
+
+    def _parameters(self, cursor: Cursor, cutoff: Instant) -> dict[str, object]:
+        return {
+            "bound": self._bound(cursor.stream, cutoff),
             "ended": self._dialect.bind(cursor.end),
             "tie": self._dialect.bind(cursor.tie),
         }
-        if cursor.tie is not None:
-            tied = self.statement(cursor.stream, "tied", limit, cursor=cursor)
-            rows.extend(self._dialect.execute(tied, parameters))
-        if len(rows) < limit:
-            after = "first" if cursor.end is None else "since" if cursor.tie is None else "later"
-            later = self.statement(cursor.stream, after, limit - len(rows), cursor=cursor)
-            rows.extend(self._dialect.execute(later, parameters))
-        return rows
+
+    def _bound(self, stream: int, cutoff: Instant) -> object:
+        source = self._tree.end[stream]
+        column = self._facts.binding.address(self._facts.runs, source.column)
+        return self._dialect.bound(cutoff, column, source.format)
+
+    def statements(self, stream: int, limit: int) -> Iterator[tuple[str, sa.Select[Any]]]:
+        """Yield what the pages of a stream are made of, each with the name of its position."""
+        by_time = self.streams[stream].indexed and not self._dialect.index_orders_ties
+        for position in ("first", "since", "later", "named") if by_time else ("first", "tied", "later"):
+            yield position, self.statement(stream, position, limit)
+        if by_time:
+            yield "ties", self.ties(Cursor(stream, tie=""), WINDOW)
 
     def statement(self, stream: int, position: str, limit: int, *, cursor: Cursor = START) -> sa.Select[Any]:
         """Return the page statement: raw keys in a sub-select with LIMIT, everything else outside it.
 
-        ``position`` says where it starts: ``first``, ``tied`` with the cursor's time, ``since`` or ``later``.
+        ``position`` says where it starts: ``first``, ``tied`` with the cursor's time, ``alike`` at the first
+        of that time, ``since`` or ``later``; ``named`` is for given keys that tie with the cursor's time.
         """
         facts, tree = self._facts, self._tree
-        raw = self._raw(stream, position, limit, cursor)
+        named = position == "named"
+        raw = self._raw_named(stream) if named else self._raw(stream, position, limit, cursor)
         inner_tie = self._dialect.tie(tree.table, "u", facts.key)
         source = facts.with_parents(self._join_raw(raw, inner_tie))
+        ended = self._dialect.parameter("ended", cursor.end)
         return (
             sa.select(raw.c.ended, raw.c.tie, facts.has_parent().label("child"), *facts.columns)
             .select_from(source)
+            .where(*([raw.c.ended == ended] if named else []))
             .order_by(raw.c.ended, raw.c.tie)
         )
 
@@ -143,30 +226,64 @@ class Candidates:
             joined = joined.outerjoin(right, on)
         return joined
 
+    def ties(self, cursor: Cursor, limit: int) -> sa.Select[Any]:
+        """Return the statement for the keys, in order, that tie with the cursor's time and come after it."""
+        runs = self._facts.binding.table(self._tree.table, "k")
+        tie = self._dialect.tie(self._tree.table, "k", runs.c[self._tree.key])
+        where = self._place(cursor.stream, "alike" if cursor.tie is None else "tied", cursor)
+        return sa.select(tie).select_from(runs).where(*where).order_by(tie).limit(limit)
+
     def _raw(self, stream: int, position: str, limit: int, cursor: Cursor) -> sa.Subquery:
         tree, binding = self._tree, self._facts.binding
         runs = binding.table(tree.table, "k")
-        source = runs if self.streams[stream].indexed else binding.with_lookups(runs)
+        indexed = self.streams[stream].indexed
+        source = runs if indexed else binding.with_lookups(runs)
         column = binding.address(runs, tree.end[stream].column)
         tie = self._dialect.tie(tree.table, "k", runs.c[tree.key])
-        where: list[Any] = [column.is_not(None), column < sa.bindparam("bound")]
+        where = self._place(stream, position, cursor)
+        statement: sa.Select[Any] = (
+            sa.select(column.label("ended"), tie.label("tie")).select_from(source).where(*where)
+        )
+        statement = self._dialect.hint(statement, runs, self.index(tree.end[stream].column))
+        sorts = position in ("tied", "alike") or not indexed or self._dialect.index_orders_ties
+        order = [column, tie] if sorts else [column]
+        return statement.order_by(*order).limit(limit).subquery("raw")
+
+    def _raw_named(self, stream: int) -> sa.Subquery:
+        """Return given raw keys. Their time is looked at outside, so that they are not found by it.
+
+        The OFFSET keeps it outside: runs that ended at one time are taken for few.
+        """
+        tree, binding = self._tree, self._facts.binding
+        runs = binding.table(tree.table, "k")
+        column = binding.address(runs, tree.end[stream].column)
+        earlier = [binding.address(runs, source.column).is_(None) for source in tree.end[:stream]]
+        ended = sa.case((sa.and_(*earlier), column)) if earlier else column
+        tie = self._dialect.tie(tree.table, "k", runs.c[tree.key])
+        statement = sa.select(ended.label("ended"), tie.label("tie")).select_from(runs)
+        statement = statement.where(self._dialect.keys_in(runs.c[tree.key]))
+        return statement.offset(sa.literal_column("0")).subquery("raw")
+
+    def _place(self, stream: int, position: str, cursor: Cursor) -> list[Column]:
+        """Return the conditions under which a raw key is met after the cursor."""
+        tree, binding = self._tree, self._facts.binding
+        runs = binding.table(tree.table, "k")
+        column = binding.address(runs, tree.end[stream].column)
+        tie = self._dialect.tie(tree.table, "k", runs.c[tree.key])
+        where: list[Column] = [column.is_not(None), column < sa.bindparam("bound")]
         ended = self._dialect.parameter("ended", cursor.end)
+        if position in ("tied", "alike"):
+            where.append(column == ended)
         if position == "tied":
-            where += [column == ended, tie > self._dialect.parameter("tie", cursor.tie)]
+            where.append(tie > self._dialect.parameter("tie", cursor.tie))
         elif position == "since":
             where.append(column >= ended)
         elif position == "later":
             where.append(column > ended)
-        for earlier in tree.end[:stream]:
-            where.append(binding.address(runs, earlier.column).is_(None))
+        where += [binding.address(runs, earlier.column).is_(None) for earlier in tree.end[:stream]]
         if not self.streams[stream].indexed:
             where.append(one_of(binding.address(runs, tree.status), tree.terminal))
-        statement: sa.Select[Any] = (
-            sa.select(column.label("ended"), tie.label("tie")).select_from(source).where(*where)
-        )
-        index = self.index(tree.end[stream].column)
-        statement = self._dialect.hint(statement, runs, index)
-        return statement.order_by(column, tie).limit(limit).subquery("raw")
+        return where
 
     def has_rows(self, stream: int) -> bool:
         """Say whether a stream has any ended row, of whatever age."""

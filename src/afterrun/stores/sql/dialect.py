@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import sqlalchemy as sa
 
 from afterrun.core.facts import Key, Scalar
 from afterrun.core.inspection import TableSize
-from afterrun.core.space import Room, Space
+from afterrun.core.space import GivenBack, Room, Space
 from afterrun.core.times import Instant
 from afterrun.profiles import TableShape
 from afterrun.profiles.registry import TimeFormat
@@ -20,9 +20,6 @@ from afterrun.profiles.registry import TimeFormat
 Column: TypeAlias = sa.ColumnElement[Any]
 Rows: TypeAlias = Sequence[Any]
 """Rows of a statement whose columns are only known at run time."""
-
-Ending: TypeAlias = Literal["completed", "pinned", "interrupted"]
-"""How giving space back ended; ``pinned``: done, but a reader keeps the file at its size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +43,28 @@ class Dialect(Protocol):
     """One open database. It owns the only connection; results are read whole before a method returns."""
 
     name: str
+
+    schema: str
+    """Name of the schema that holds the store's tables; empty where a database has but one."""
+
     hold: float
+    """Seconds that a live batch should hold its locks."""
+
+    readers_block: bool
+    """Whether an engine's commit may have to wait for a read, so that long ones are cut."""
+
+    index_orders_ties: bool
+    """Whether an index by time holds runs that ended at one time in the order of `tie`."""
+
+    has_lateral: bool
+    """Whether a sub-select may refer to a row beside it."""
+
+    locks_rows: bool
+    """Whether a batch locks its runs one by one, while others may write beside it."""
+
+    halt: Callable[[], bool]
+    """Asked between statements, and while one works or waits for a lock, as far as the database allows: yes
+    raises `StoreFailure` at once. A batch in progress is rolled back."""
 
     @property
     def url(self) -> str:
@@ -57,8 +75,8 @@ class Dialect(Protocol):
         """What names this very database."""
 
     @property
-    def path(self) -> Path:
-        """Return the real path of the database's file."""
+    def path(self) -> Path | None:
+        """Return the real path of the database's file, or nothing where a server has it."""
 
     def secure_delete(self) -> None:
         """Overwrite removed content on disk, at the price of more writing."""
@@ -66,6 +84,24 @@ class Dialect(Protocol):
     @property
     def shapes(self) -> Mapping[str, TableShape]:
         """Tables of the database, as reflected when it was opened."""
+
+    def named(self, table: str, *, schema: str | None = None) -> sa.TableClause:
+        """Return a table with its real columns; ``schema`` names another one with a table like it."""
+
+    def obstacles(self, tables: Sequence[str], *, locked: str | None) -> Sequence[str]:
+        """Say why no row of these tables can be removed, nor one of ``locked``, if any, be locked."""
+
+    def check_reading(self, tables: Sequence[str]) -> None:
+        """Make sure that every row of these tables is seen. Raises `Refused`."""
+
+    def notices(self) -> Sequence[str]:
+        """Say what a reader of a plan should know of this database."""
+
+    def sweep_lock(self) -> AbstractContextManager[None] | None:
+        """Return the database's lock that keeps one sweep a store; nothing where a file beside it does."""
+
+    def advisory(self, text: str, *, held: str) -> AbstractContextManager[None]:
+        """Hold the database's lock of this name, where it has such. Raises `StoreLocked`, saying ``held``."""
 
     def indexes(self, table: str) -> Sequence[Index]:
         """Return the indexes that find any value of their first column."""
@@ -91,8 +127,8 @@ class Dialect(Protocol):
     def instant(self, column: Column, spelling: TimeFormat) -> Column:
         """Return a column's time as an instant, `UNREADABLE` where it makes no sense; NULL stays NULL."""
 
-    def bound(self, instant: Instant, spelling: TimeFormat) -> object:
-        """Return a raw value such that every column before ``instant`` compares less than it."""
+    def bound(self, instant: Instant, column: Column, spelling: TimeFormat) -> object:
+        """Return a raw value such that every such column before ``instant`` compares less than it."""
 
     def order_key(self, column: Column) -> Column:
         """Return a column so that it compares exactly and sorts like `core.facts.key_order`."""
@@ -100,14 +136,26 @@ class Dialect(Protocol):
     def length(self, columns: Sequence[Column]) -> Column:
         """Return the bytes that these columns hold."""
 
+    def held_by(
+        self, live: sa.CompoundSelect[Any], *, owner: Column, column: Column, tests: Sequence[Column]
+    ) -> sa.Select[Any]:
+        """Return which keys stand in ``column`` of rows whose ``owner`` is live and that pass the tests.
+
+        The way is from the live runs to their rows, of which there are few, and not from all rows.
+        """
+
     def execute(self, statement: sa.Executable, parameters: Mapping[str, object] | None = None) -> Rows:
         """Run a statement that returns rows and read them all."""
 
     def change(self, statement: sa.Executable, parameters: Mapping[str, object]) -> int:
         """Run a statement that changes rows; return how many."""
 
-    def locked(self, seconds: float) -> AbstractContextManager[None]:
-        """Hold the write lock: commit at the end, roll back on an exception, give up after ``seconds``."""
+    def locked(self, seconds: float, *, wait: float | None = None) -> AbstractContextManager[None]:
+        """Hold the write lock: commit at the end, roll back on an exception, give up after ``seconds``.
+
+        ``wait`` bounds the seconds that it is waited for, where that may be longer: whoever holds another
+        lock meanwhile must not wait long. Raises `UnitFailure` then.
+        """
 
     def sql(self, statement: sa.ClauseElement) -> str:
         """Return the text of a statement as this database gets it, with marks for its parameters."""
@@ -124,17 +172,17 @@ class Dialect(Protocol):
     def sizes(self) -> Sizes:
         """Measure the database."""
 
-    def space(self) -> Space:
-        """Measure the database's pages and files."""
+    def space(self, tables: Sequence[str]) -> Space:
+        """Measure what the database takes: its files, or these tables where others share it."""
 
-    def table_sizes(self, space: Space, *, exact: bool) -> Sequence[TableSize]:
+    def table_sizes(self, *, exact: bool) -> Sequence[TableSize]:
         """Return the bytes of each table. Raises `Refused` where exact ones cannot be had."""
 
-    def rooms(self, space: Space) -> Sequence[Room]:
-        """Return the room that giving free pages back needs, one entry a volume."""
+    def rooms(self) -> Sequence[Room]:
+        """Return the room that giving space back needs on this machine, one entry a volume."""
 
-    def give_back(self, space: Space, *, gate: Callable[[], bool], rest: float) -> Ending:
-        """Give free pages back to the file system, in place; ``gate`` and ``rest`` as in `ReclaimOptions`.
+    def give_back(self, tables: Sequence[str], *, gate: Callable[[], bool], rest: float) -> GivenBack:
+        """Give space back, in place; ``tables`` as in `space`, ``gate`` and ``rest`` as in `ReclaimOptions`.
 
         Raises `Refused` before anything is written, and `StoreFailure` with the content as it was.
         """

@@ -98,9 +98,9 @@ class Facts:
 
     def _attached(self) -> sa.Select[Any]:
         source = self.with_parents(self.source)
-        return (
-            sa.select(self.key).select_from(source).where(self.dialect.keys_in(self.key), self.has_parent())
-        )
+        # not as a condition: for that, a planner may read all of an index of parents
+        columns = self.key, self.has_parent().label("child")
+        return sa.select(*columns).select_from(source).where(self.dialect.keys_in(self.key))
 
     def _parent_in_keys(self, edge: Edge) -> Column:
         if edge.via is None:
@@ -130,9 +130,12 @@ class Facts:
         return sa.and_(*parts)
 
     def _protections(self) -> Iterable[tuple[Reason, bool, sa.Select[Any]]]:
-        for protection in self.tree.protect:
+        for protection in self.binding.protect:
             if protection.table is None:
                 yield Reason(protection.reason), False, self._own_condition(protection)
+            elif protection.all_runs:
+                detail = f"a row of {protection.table}, of which nothing tells whose it is, may need it"
+                yield Reason(protection.reason, detail), False, self._any_row(protection)
             else:
                 detail = f"a row of {protection.table} refers to it"
                 yield Reason(protection.reason, detail), False, self._reference(protection)
@@ -144,6 +147,13 @@ class Facts:
         ]
         return sa.select(self.key).select_from(self.source).where(self.dialect.keys_in(self.key), *tests)
 
+    def _any_row(self, protection: Protection) -> sa.Select[Any]:
+        table = str(protection.table)
+        referring = self.binding.table(table, "r")
+        tests = [self.condition(referring.c[name], test) for name, test in protection.where.items()]
+        any_row = sa.exists().select_from(referring).where(*tests)
+        return sa.select(self.key).select_from(self.runs).where(self.dialect.keys_in(self.key), any_row)
+
     def _reference(self, protection: Protection) -> sa.Select[Any]:
         table, column = str(protection.table), str(protection.column)
         referring = self.binding.table(table, "r")
@@ -152,15 +162,20 @@ class Facts:
         if protection.by_live is None:
             return statement
         index = self.binding.index(table, column)
-        if index is None:  # from the live runs to what they refer to
-            return statement.where(referring.c[protection.by_live].in_(self.live_keys()))
+        if index is None:
+            by = referring.c[protection.by_live]
+            return self.dialect.held_by(self.live_keys(), owner=by, column=referring.c[column], tests=tests)
         live = self.binding.table(self.tree.table, "w")
         status = self.binding.address(live, self.tree.status)
         words = [word for group in self.tree.live for word in group]
         source = self.binding.with_lookups(live) if "." in self.tree.status else live
         owner = live.c[self.tree.key] == referring.c[protection.by_live]
-        is_live = sa.exists().select_from(source).where(owner, one_of(status, words)).correlate(referring)
-        return self.dialect.hint(statement.where(is_live), referring, index)
+        one: sa.Select[Any] = (
+            sa.select(sa.literal_column("*")).select_from(source).where(owner, one_of(status, words))
+        )
+        if self.dialect.has_lateral:  # else it may be joined with all live runs, found by reading every run
+            one = one.offset(sa.literal_column("0"))
+        return self.dialect.hint(statement.where(one.correlate(referring).exists()), referring, index)
 
     def live_keys(self) -> sa.CompoundSelect[Any]:
         """Return the keys of live runs, a part for each group of states, as the partial indexes have them."""
@@ -224,7 +239,7 @@ class RunReader:
     def attached(self, keys: Sequence[Key]) -> Collection[Key]:
         """Return those of these keys whose run has a parent that exists."""
         rows = self._dialect.execute(self._facts.attached, {"keys": self._facts.binding.bind_keys(keys)})
-        return {row[0] for row in rows}
+        return {key for key, child in rows if child}
 
     def flags(self, keys: Sequence[Key]) -> Mapping[Key, Sequence[Flag]]:
         """Return what holds these runs from outside."""

@@ -62,7 +62,9 @@ class RemovedBackup:
         self._pace = pace
         self._clock = clock
         self._sizer = Sizer(pace, most=pace.most_rows)
-        self._read = {part.name: Tally() for part in tables.live}
+        self._live = [*tables.live, *tables.live_links]
+        self._kept = [*tables.kept, *tables.kept_links]
+        self._read = {part.name: Tally() for part in self._live}
         self._listed = Tally()
         self.units = 0
         self.longest = self.blocked = 0.0
@@ -86,7 +88,7 @@ class RemovedBackup:
     def _make_tables(self, draft: Path) -> None:
         """Make the tables by the store's own words, through a connection that knows the new file alone."""
         driver = self._dialect.driver
-        names = [part.name for part in self._tables.live]
+        names = [part.name for part in self._live]
         taken = sorted({name.lower() for name in names}.intersection(OWN_TABLES))
         if taken:
             raise Refused("backup-kind", f"the store has a table {taken[0]} itself: use --backup-kind whole")
@@ -139,7 +141,7 @@ class RemovedBackup:
         began = self._clock.monotonic()
         rows = 0
         with self._dialect.snapshot():
-            for place, (live, kept) in enumerate(zip(self._tables.live, self._tables.kept, strict=True)):
+            for place, (live, kept) in enumerate(zip(self._live, self._kept, strict=True)):
                 names = list(self._tables.columns[live.name])
                 copy = sa.insert(kept.table).from_select(names, self._tables.select(live))
                 copied = sum(

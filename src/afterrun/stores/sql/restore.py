@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 import sqlalchemy as sa
 
@@ -18,33 +16,11 @@ from afterrun.core.sweep import MAX_UNIT_SECONDS, Clock
 from afterrun.core.tree import chunks
 from afterrun.stores.new_file import files_of
 from afterrun.stores.sql.attached import Attached, attached
-from afterrun.stores.sql.backup_meta import Head, Listed, identity_digest, read_head
+from afterrun.stores.sql.backup_meta import Head, Listed, read_head
+from afterrun.stores.sql.backups import NAMED, Restored, identity_digest, origin_notices
 from afterrun.stores.sql.removal import CHUNK, sorted_keys
 from afterrun.stores.sql.removed_backup import check_sums
 from afterrun.stores.sql.store import SqlStore
-
-NAMED: Final = 20
-"""Units that a report names one by one."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Restored:
-    """What a restore came to. ``present`` units were never gone or are back already, unchanged.
-
-    ``refused`` counts units by reason; ``named`` are the first of them, or the one that was asked for.
-    """
-
-    store: str
-    profile: str
-    backup: str
-    made_at: str
-    units: int = 0
-    members: int = 0
-    present: int = 0
-    rows: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
-    named: list[str] = field(default_factory=list)
-    notices: list[str] = field(default_factory=list)
 
 
 class Restore:
@@ -56,12 +32,13 @@ class Restore:
         self._tables = Attached(store)
         self._clock = clock
         self._rest = rest
+        self.so_far: Restored | None = None
 
     def run(self, path: Path, run: str | None) -> Restored:
         """Restore the unit of one run, or all. Raises `Refused`, `BackupFailed`, `UnitNotFound`."""
         tables, driver = self._tables, self._tables.dialect.driver
         with _opened(self._store, tables, path) as head:
-            report = Restored(
+            report = self.so_far = Restored(
                 store=self._store.url,
                 profile=self._store.profile_name,
                 backup=str(path),
@@ -117,6 +94,11 @@ class Restore:
                 raise _NotRestoredError(
                     "the store has a run or rows with an id of this tree again, and they differ"
                 )
+            lost = tables.lost_links(keys)
+            if lost:
+                raise _NotRestoredError(
+                    f"rows of {lost} that led to rows of this tree are gone or lead elsewhere"
+                )
             rows: Counter[str] = Counter()
             for live, kept in reversed(list(zip(tables.live, tables.kept, strict=True))):
                 names = list(tables.columns[live.name])
@@ -139,7 +121,7 @@ class _NotRestoredError(Exception):
 @contextmanager
 def _opened(store: SqlStore, tables: Attached, path: Path) -> Iterator[Head]:
     """Attach a backup read-only and check it. Raises `Refused` if it does not belong to this store."""
-    _check_file(path, store.lock_path)
+    _check_file(path, tables.dialect.path)
     with attached(tables.dialect, path.resolve()):
         driver = tables.dialect.driver
         head = read_head(driver)
@@ -170,16 +152,10 @@ def _check_file(path: Path, store: Path) -> None:
             raise UsageError(f"{path} belongs to the store itself")
 
 
-def _notices(store: SqlStore, head: Head) -> Sequence[str]:
-    notices = []
-    if head.identity != identity_digest(store):
-        notices.append(
-            f"the backup was made of {head.store}, this store is elsewhere; its tables are the same, so it "
-            "was taken for the same store, moved"
-        )
-    if head.schema_version != store.schema().version:
-        notices.append(
-            f"the backup was made at schema version {head.schema_version}, the store has "
-            f"{store.schema().version}; their columns are the same"
-        )
-    return notices
+def _notices(store: SqlStore, head: Head) -> Iterator[str]:
+    return origin_notices(
+        same=head.identity == identity_digest(store.identity),
+        place=head.store,
+        version=head.schema_version,
+        current=store.schema().version,
+    )

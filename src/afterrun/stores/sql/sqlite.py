@@ -11,7 +11,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Final, TypeGuard, TypeVar
 from urllib.parse import quote
@@ -20,17 +20,18 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
+from sqlalchemy.sql import quoted_name
 from sqlalchemy.sql.compiler import ExpandedState
 
 from afterrun.core.errors import Refused, StoreFailure, StoreUnreadable, UnitFailure
 from afterrun.core.facts import Key, Scalar
 from afterrun.core.inspection import TableSize
-from afterrun.core.space import Room, Space
+from afterrun.core.space import FileSpace, GivenBack, Room
 from afterrun.core.times import Instant
 from afterrun.profiles import TableShape
 from afterrun.profiles.registry import TimeFormat
 from afterrun.stores.sql import sqlite_times
-from afterrun.stores.sql.dialect import Column, Ending, Index, Rows, Sizes
+from afterrun.stores.sql.dialect import Column, Index, Rows, Sizes
 from afterrun.stores.sql.sqlite_errors import classified, opening_error
 from afterrun.stores.sql.sqlite_schema import reflect, reflect_indexes
 from afterrun.stores.sql.sqlite_space import give_back, measure, rooms
@@ -43,6 +44,9 @@ BUSY_MS: Final = 5_000
 
 BEGIN_TRIES: Final = 6
 """How often a lock is asked for, `BUSY_MS` each, before the store counts as busy."""
+
+LOOKS: Final = 10
+"""Looks at `halt` in the time of one such try for the write lock."""
 
 SMALLEST_PAGE: Final = 512
 """Bytes of the shortest database; SQLite takes a shorter file for an empty one."""
@@ -65,17 +69,25 @@ class SQLite:
     """One SQLite file, opened through its only connection."""
 
     name = "sqlite"
+    schema = ""
     hold = 0.020
+    readers_block = True
+    index_orders_ties = True
+    has_lateral = False
+    locks_rows = False
 
-    def __init__(self, path: Path, *, writable: bool, recover: bool = True) -> None:
+    def __init__(self, path: Path, *, writable: bool, recover: bool = True, tries: int = BEGIN_TRIES) -> None:
         """Open and reflect a file. Raises `StoreUnreadable`, or `Refused` where the rights do not suffice.
 
-        SQLite puts a journal that a crash left into the file; with ``recover=False`` it may not.
+        SQLite puts a journal that a crash left into the file; with ``recover=False`` it may not. ``tries`` is
+        how often a read asks for its lock, `BUSY_MS` each.
         """
         _check_file(path)
-        self.path = Path(os.path.realpath(path))
+        self.path: Path = Path(os.path.realpath(path))
         self._writable = writable
         self._recover = recover
+        self._tries = tries
+        self.halt: Callable[[], bool] = lambda: False
         self._deadline: float | None = None
         self._engine = sa.create_engine(
             "sqlite://", creator=self._connect, poolclass=StaticPool, hide_parameters=True
@@ -159,6 +171,32 @@ class SQLite:
         """Return the real path: a copy elsewhere is another store."""
         return f"sqlite:{self.path}"
 
+    def named(self, table: str, *, schema: str | None = None) -> sa.TableClause:
+        """Return a table with its real columns; values keep the types the database has, not declared ones."""
+        columns: list[sa.ColumnClause[Any]] = [
+            sa.column(quoted_name(column, quote=True)) for column in self.shapes[table].columns
+        ]
+        return sa.table(quoted_name(table, quote=True), *columns, schema=schema)
+
+    def obstacles(self, tables: Sequence[str], *, locked: str | None) -> Sequence[str]:  # noqa: ARG002 - for servers
+        """Return nothing: who may write the file may remove any row."""
+        return ()
+
+    def check_reading(self, tables: Sequence[str]) -> None:
+        """Do nothing: who may read the file sees every row."""
+
+    def notices(self) -> Sequence[str]:
+        """Return nothing."""
+        return ()
+
+    def sweep_lock(self) -> AbstractContextManager[None] | None:
+        """Return nothing: the lock is a file beside the database."""
+        return None
+
+    def advisory(self, text: str, *, held: str) -> AbstractContextManager[None]:  # noqa: ARG002 - for servers
+        """Hold nothing: SQLite has no locks of that kind, so no engine takes one."""
+        return nullcontext()
+
     def indexes(self, table: str) -> Sequence[Index]:
         """Return the indexes of a table."""
         if table not in self._indexes:
@@ -201,7 +239,7 @@ class SQLite:
         """Return microseconds; what makes no sense as a time is `UNREADABLE`."""
         return sqlite_times.instant(column, spelling)
 
-    def bound(self, instant: Instant, spelling: TimeFormat) -> object:
+    def bound(self, instant: Instant, column: Column, spelling: TimeFormat) -> object:  # noqa: ARG002 - has no type here
         """Return a raw value that is later than every earlier one."""
         return sqlite_times.bound(instant, spelling)
 
@@ -216,6 +254,12 @@ class SQLite:
         for length in lengths[1:]:
             total = total + length
         return total
+
+    def held_by(
+        self, live: sa.CompoundSelect[Any], *, owner: Column, column: Column, tests: Sequence[Column]
+    ) -> sa.Select[Any]:
+        """Name the live keys in a sub-select, which SQLite reads first."""
+        return sa.select(column).where(self.keys_in(column), *tests, owner.in_(live))
 
     def execute(self, statement: sa.Executable, parameters: Mapping[str, object] | None = None) -> Rows:
         """Read all rows; outside `locked`, the read ends with this call."""
@@ -274,13 +318,15 @@ class SQLite:
         """Run a fixed statement, such as a PRAGMA, and read all rows."""
         return self._patiently(lambda: self._driver.execute(text).fetchall())
 
-    def _patiently(self, run: Callable[[], Answer]) -> Answer:
+    def _patiently(self, run: Callable[[], Answer], *, tries: int | None = None) -> Answer:
         """Run a statement that needs a lock first. Raises `StoreFailure` if it cannot be had in 30 s.
 
         With a rollback journal, an engine under load leaves only moments between its commits. Within a batch
         there is one try: waiting longer would keep the engine out.
         """
-        for _ in range(1 if self._driver.in_transaction else BEGIN_TRIES):
+        for _ in range(1 if self._driver.in_transaction else tries or self._tries):
+            if self.halt():
+                raise StoreFailure("halted", "the host shuts down")
             try:
                 with classified():
                     return run()
@@ -290,20 +336,49 @@ class SQLite:
         raise StoreFailure("busy", f"another process held a lock for {BEGIN_TRIES * BUSY_MS // 1_000} s")
 
     @contextmanager
-    def locked(self, seconds: float) -> Iterator[None]:
-        """Hold the write lock. Raises `StoreFailure` if it cannot be had in 30 s."""
-        self._patiently(lambda: self._driver.execute("BEGIN IMMEDIATE"))
+    def locked(self, seconds: float, *, wait: float | None = None) -> Iterator[None]:
+        """Hold the write lock. Raises `StoreFailure` if it cannot be had in 30 s.
+
+        With ``wait`` nothing waits longer than that, and the failure is a `UnitFailure`.
+        """
+        if wait is None:
+            self._begin_writing()
+        else:
+            self._begin_soon(wait)
         self._deadline = time.monotonic() + seconds
         try:
             with classified():
                 self._check_schema()
                 yield
                 self._deadline = None
+                if wait is not None:
+                    self._driver.execute(f"PRAGMA busy_timeout={round(wait * 1_000)}")
                 self._driver.execute("COMMIT")
         except BaseException:
             self._deadline = None
             self._roll_back()
             raise
+        finally:
+            if wait is not None:
+                with suppress(sqlite3.Error, StoreFailure):
+                    self._driver.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+
+    def _begin_writing(self, *, tries: int = BEGIN_TRIES * LOOKS) -> None:
+        """Wait for the write lock in short tries: SQLite asks nobody while it waits."""
+        self._driver.execute(f"PRAGMA busy_timeout={BUSY_MS // LOOKS}")
+        try:
+            self._patiently(lambda: self._driver.execute("BEGIN IMMEDIATE"), tries=tries)
+        finally:
+            self._driver.execute(f"PRAGMA busy_timeout={BUSY_MS}")
+
+    def _begin_soon(self, seconds: float) -> None:
+        """Wait for the write lock for so long and no longer: another one is held meanwhile."""
+        try:
+            self._begin_writing(tries=max(1, round(seconds * 1_000 / (BUSY_MS // LOOKS))))
+        except StoreFailure as failure:
+            if failure.kind != "busy":
+                raise
+            raise UnitFailure("lock", "another process held a lock") from None
 
     def _check_schema(self) -> None:
         """Make sure that the tables are those the statements were made for. Raises `StoreFailure`."""
@@ -321,7 +396,7 @@ class SQLite:
                 self._driver.execute("ROLLBACK")
 
     def _overdue(self) -> bool:
-        return self._deadline is not None and time.monotonic() > self._deadline
+        return self.halt() or (self._deadline is not None and time.monotonic() > self._deadline)
 
     def sql(self, statement: sa.ClauseElement) -> str:
         """Compile a statement, its constants written out."""
@@ -357,21 +432,22 @@ class SQLite:
         )
         return Sizes(total=pages * size, free=free * size)
 
-    def space(self) -> Space:
+    def space(self, tables: Sequence[str] = ()) -> FileSpace:  # noqa: ARG002 - a file is one for all of them
         """Measure pages and files."""
         return measure(self._driver, self.path)
 
-    def table_sizes(self, space: Space, *, exact: bool) -> Sequence[TableSize]:
+    def table_sizes(self, *, exact: bool) -> Sequence[TableSize]:
         """Return the bytes of each table."""
+        space = self.space()
         return table_sizes(self._driver, self.shapes, live=space.live, page_size=space.page_size, exact=exact)
 
-    def rooms(self, space: Space) -> Sequence[Room]:
+    def rooms(self) -> Sequence[Room]:
         """Return the room that giving free pages back needs."""
-        return rooms(space, self.path)
+        return rooms(self.space(), self.path)
 
-    def give_back(self, space: Space, *, gate: Callable[[], bool], rest: float) -> Ending:
+    def give_back(self, tables: Sequence[str], *, gate: Callable[[], bool], rest: float) -> GivenBack:
         """Give free pages back, in place."""
-        return give_back(self._driver, space, gate=gate, rest=rest)
+        return GivenBack(ended=give_back(self._driver, self.space(tables), gate=gate, rest=rest))
 
     def problems(self) -> Iterator[str]:
         """Run SQLite's integrity and foreign key checks; damage that stops a check is a fault it found."""

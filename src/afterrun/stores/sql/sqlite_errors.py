@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,14 +50,27 @@ def opening_error(error: Exception, path: Path) -> AfterrunError:
     if name.startswith("SQLITE_CORRUPT"):
         return StoreUnreadable(f"{path} is damaged: {cause}")
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-        return Refused(
-            "rights",
-            f"{path} cannot be read with the rights this user has: a database in WAL mode, or with a journal "
-            "left by a crash, needs write access to the file and its folder",
-        )
+        return _rights_error(name, path)
     if isinstance(cause, AfterrunError):
         return cause
     return classify(cause)
+
+
+def _rights_error(name: str, path: Path) -> Refused:
+    """Say what rights are wanting, or that the file was opened without the right to mend it."""
+    if name == "SQLITE_READONLY_ROLLBACK" and os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        return Refused(
+            "unrecovered",
+            f"{path} has a journal left by a crash in the middle of a transaction: {path.name}-journal takes "
+            "that transaction back, and before that nobody can read the database. The engine does it by "
+            "itself when it starts, and so do prune --apply and sweep. This command only reads, so it leaves "
+            "both files as they are; copy them first if you want to see what the crash left",
+        )
+    return Refused(
+        "rights",
+        f"{path} cannot be read with the rights this user has: a database in WAL mode, or with a journal "
+        "left by a crash, needs write access to the file and its folder",
+    )
 
 
 def classify(error: BaseException | None) -> UnitFailure | StoreFailure:

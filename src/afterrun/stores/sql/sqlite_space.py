@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from afterrun.core.errors import AfterrunError, Refused, StoreFailure, UnitFailure
-from afterrun.core.space import MIB, Room, Space
-from afterrun.stores.sql.dialect import Ending
+from afterrun.core.space import MIB, Ending, FileSpace, Room
 from afterrun.stores.sql.sqlite_errors import classified
 
 VACUUM_BUSY_MS: Final = 30_000
@@ -38,7 +37,7 @@ AUTO_VACUUM: Final[Mapping[int, Literal["none", "full", "incremental"]]] = {
 }
 
 
-def measure(driver: sqlite3.Connection, path: Path) -> Space:
+def measure(driver: sqlite3.Connection, path: Path) -> FileSpace:
     """Measure a database and its files."""
     with classified():
         pages, free, size, vacuum = (
@@ -46,7 +45,7 @@ def measure(driver: sqlite3.Connection, path: Path) -> Space:
             for name in ("page_count", "freelist_count", "page_size", "auto_vacuum")
         )
         journal = driver.execute("PRAGMA journal_mode").fetchone()[0]
-    return Space(
+    return FileSpace(
         page_size=size,
         pages=pages,
         free_pages=free,
@@ -64,7 +63,7 @@ def _size(path: Path) -> int:
         return 0
 
 
-def rooms(space: Space, path: Path) -> tuple[Room, ...]:
+def rooms(space: FileSpace, path: Path) -> tuple[Room, ...]:
     """Return the room that giving back needs, one entry a volume.
 
     A VACUUM writes all live content to a temporary file, then all of it to the WAL or, as it was, to the
@@ -111,7 +110,9 @@ def _free(folder: Path) -> int:
     return volume.f_bavail * volume.f_frsize
 
 
-def give_back(driver: sqlite3.Connection, space: Space, *, gate: Callable[[], bool], rest: float) -> Ending:
+def give_back(
+    driver: sqlite3.Connection, space: FileSpace, *, gate: Callable[[], bool], rest: float
+) -> Ending:
     """Give free pages back to the file system by the space's method, in place.
 
     Raises `Refused` before anything is written if a reader pins the WAL, and `StoreFailure` for what SQLite

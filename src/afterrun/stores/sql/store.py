@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import sqlalchemy as sa
 
-from afterrun.core.errors import StoreFailure, UnitNotFound
+from afterrun.core.errors import StoreFailure, UnitFailure, UnitNotFound
 from afterrun.core.facts import Key, Reason, Row, Scalar, Status, Unit, key_text, readable
 from afterrun.core.inspection import TableSize
 from afterrun.core.judge import Group, Rank
-from afterrun.core.space import Room, Space
+from afterrun.core.space import GivenBack, Room, Space
 from afterrun.core.store import Census, Cursor, Outside, Page, Schema, Stream
 from afterrun.core.times import CLOCK_SKEW, Instant, micros
 from afterrun.core.tree import chunks
@@ -24,11 +22,14 @@ from afterrun.profiles import Profile, shape_digest
 from afterrun.stores.sql.aggregates import Aggregates
 from afterrun.stores.sql.binding import Binding
 from afterrun.stores.sql.candidates import Candidates
-from afterrun.stores.sql.dialect import Dialect, Ending, Sizes
+from afterrun.stores.sql.dialect import Dialect, Sizes
+from afterrun.stores.sql.elsewhere import Reach, Reaching
 from afterrun.stores.sql.facts import Facts, RunReader
-from afterrun.stores.sql.orphans import orphan_counts
+from afterrun.stores.sql.hooks import before_sweep
+from afterrun.stores.sql.orphans import faults, overdue
 from afterrun.stores.sql.removal import Removal
 from afterrun.stores.sql.standing import Standing, examples, standings
+from afterrun.stores.sql.transaction import RowLocks, SqlTransaction
 
 STATEMENT_PAGE: Final = 1_000
 """Raw keys of a page in the statements that people read."""
@@ -40,69 +41,33 @@ MAX_INTEGER: Final = 2**63 - 1
 """Greatest integer of any database."""
 
 
-class SqlTransaction:
-    """One batch on a SQL store: recheck and removal under one write lock."""
-
-    def __init__(
-        self,
-        lock: AbstractContextManager[None],
-        reader: RunReader,
-        removal: Removal,
-        *,
-        check: Callable[[], None],
-    ) -> None:
-        """Prepare a batch; the lock is taken on entry, and then ``check`` may refuse."""
-        self._lock = lock
-        self._check = check
-        self._reader = reader
-        self._removal = removal
-        self._since = 0.0
-        self.held = 0.0
-
-    def __enter__(self) -> Self:
-        """Take the write lock."""
-        self._lock.__enter__()
-        self._since = time.monotonic()
-        try:
-            self._check()
-        except BaseException as error:
-            self.__exit__(type(error), error, error.__traceback__)
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Commit or roll back, and note how long the lock was held."""
-        try:
-            self._lock.__exit__(kind, error, trace)
-        finally:
-            self.held = time.monotonic() - self._since
-
-    def units(self, units: Sequence[Unit]) -> Sequence[Unit]:
-        """Read units again by the same facts."""
-        return self._reader.units([unit.key for unit in units])
-
-    def remove(self, units: Sequence[Unit], *, max_rows: int) -> Mapping[str, int]:
-        """Remove units, payloads first and the run's own row last."""
-        return self._removal.remove(units, max_rows=max_rows)
-
-
 class SqlStore:
     """A store in a SQL database. Raises `ProfileError` if the profile does not fit it."""
 
     kind = "tree"
 
-    def __init__(self, dialect: Dialect, profile: Profile, *, schema_unverified: bool = False) -> None:
-        """Bind a profile to an open database and compile its statements."""
+    def __init__(
+        self,
+        dialect: Dialect,
+        profile: Profile,
+        *,
+        schema_unverified: bool = False,
+        reach: Reach | None = None,
+    ) -> None:
+        """Bind a profile to an open database and compile its statements.
+
+        ``reach`` are rows of its runs in other databases. They are closed with the store.
+        """
         self.dialect = dialect
         self.profile = profile
+        self.reach = reach or Reach()
         self.binding = Binding(dialect, profile)
         self.facts = Facts(self.binding)
         self.candidates = Candidates(self.facts)
         self.aggregates = Aggregates(self.facts, self.candidates)
         self.removal = Removal(self.binding)
         self._reader = RunReader(self.facts, dialect.now)
+        self._rows = RowLocks(self.facts, self._reader) if dialect.locks_rows else None
         self._schema = self._read_schema(unverified=schema_unverified)
 
     @property
@@ -116,9 +81,22 @@ class SqlStore:
         return self.dialect.identity
 
     @property
-    def lock_path(self) -> Path:
-        """Return the real path of the file beside which the sweep lock lies."""
+    def lock_path(self) -> Path | None:
+        """Return the real path of the file beside which the sweep lock lies, if it lies beside one."""
         return self.dialect.path
+
+    def sweep_lock(self) -> AbstractContextManager[None] | None:
+        """Return the database's own lock that keeps one sweep a store, if it has one."""
+        return self.dialect.sweep_lock()
+
+    def heed(self, halt: Callable[[], bool]) -> None:
+        """Stop whatever runs with a `StoreFailure` as soon as this says yes, until another one is given."""
+        self.dialect.halt = halt
+        self.reach.heed(halt)
+
+    def before_sweep(self) -> AbstractContextManager[None]:
+        """Hold what the engine expects of anybody who removes its runs. Raises `StoreLocked`."""
+        return before_sweep(self.profile.before_sweep, self.dialect)
 
     def secure_delete(self) -> None:
         """Overwrite removed content on disk."""
@@ -153,21 +131,23 @@ class SqlStore:
         facts = self.facts
         found: dict[str, sa.ClauseElement] = {}
         for place, stream in enumerate(self.streams()):
-            for position in ("first", "tied", "later"):
-                found[f"page by {stream.name}, {position}"] = self.candidates.statement(
-                    place, position, STATEMENT_PAGE
-                )
+            for position, page in self.candidates.statements(place, STATEMENT_PAGE):
+                found[f"page by {stream.name}, {position}"] = page
         found["facts of runs"] = facts.by_key
         found.update({f"facts of children {i}": part for i, part in enumerate(facts.by_parent, start=1)})
         found.update({f"held by {reason.name}": part for reason, _, part in facts.flags})
         found.update({f"removal from {name}": part for name, part in self.removal.deletes})
-        return {name: self.dialect.sql(statement) for name, statement in found.items()}
+        here = {name: self.dialect.sql(statement) for name, statement in found.items()}
+        return {**here, **self.reach.statements()}
 
     def _read_schema(self, *, unverified: bool) -> Schema:
         detect = self.profile.detect
+        self._check_reading()
         version = self._read_version()
         read = version in detect.read or self.digest in detect.read.values()
-        problems = [*self.binding.unknown_triggers(), *self.binding.uneven_keys(), *self._unremovable()]
+        problems = [*self._obstacles(), *self.binding.unknown_triggers(), *self.binding.uneven_keys()]
+        problems += self.reach.problems
+        problems += [] if problems else self._unremovable()
         if not read and not unverified:
             known = ", ".join(detect.read) or "none"
             problems.append(
@@ -177,9 +157,8 @@ class SqlStore:
         return Schema(version, read, tuple(problems), tuple(self._notices()))
 
     def _read_version(self) -> str:
-        source = self.profile.detect.version
-        versions = self.binding.table(source.table)
-        column = versions.c[source.column]
+        versions = self.binding.table(self.binding.version_table)
+        column = versions.c[self.profile.detect.version.column]
         row = self.dialect.execute(sa.select(sa.func.max(column)).select_from(versions))[0]
         return "unknown" if row[0] is None else str(row[0])
 
@@ -194,11 +173,24 @@ class SqlStore:
         for name, statement in self.removal.deletes:
             try:
                 self.dialect.explain(statement, {"keys": self.binding.bind_keys([])})
+            except UnitFailure as failure:
+                yield f"{name} is locked by another session, so what would go cannot be looked at: {failure}"
             except StoreFailure as failure:
                 yield f"the database removes no row of {name}: {failure}"
 
+    def _obstacles(self) -> Sequence[str]:
+        """Say what the database itself has against removal."""
+        return self.dialect.obstacles(self._removed_from, locked=self.binding.tree.table)
+
+    def _check_reading(self) -> None:
+        """Make sure that all rows which decide are seen. Raises `Refused`."""
+        unknown = {reference.table for reference in self.binding.unknown_references()}
+        self.dialect.check_reading(sorted(self.binding.mentioned() | unknown))
+
     def _notices(self) -> Iterator[str]:
+        yield from self.reach.notices(self.binding.tree.elsewhere)
         yield from self.profile.notes
+        yield from self.dialect.notices()
         if self.profile.own_retention:
             yield f"retention of {self.profile.engine} itself: {self.profile.own_retention}"
         for reference in self.binding.unknown_references():
@@ -209,22 +201,38 @@ class SqlStore:
         yield from self.binding.unindexed_references()
         for stream in self.streams():
             if not stream.indexed and not stream.rare:
-                yield f"no index serves {stream.name}, so every sweep reads all runs; one would help"
+                cure = "; one would help" if stream.name in self.binding.runs().c else ""
+                yield f"no index serves {stream.name}, so every sweep reads all runs{cure}"
+        yield from self._absent()
+        yield from overdue(self.facts)
+
+    def _absent(self) -> Iterator[str]:
+        """Yield tables that would hold runs and are not there, unless a store of this very shape was read."""
+        if self.digest in self.profile.detect.read.values():
+            return
+        for protection in self.binding.tree.protect:
+            if protection.table is not None and protection.table not in self.dialect.shapes:
+                yield (
+                    f"there is no table {protection.table}, whose rows would hold runs ({protection.reason}):"
+                    " some versions of the schema lack it, but a store of this shape was never read"
+                )
 
     def now(self) -> Instant:
         """Read the clock of this store."""
         return self.dialect.now()
 
     def newest(self, now: Instant) -> Instant | None:
-        """Return the newest time, not after ``now``, that the profile's indexed columns show."""
+        """Return the newest time, not after ``now``, that the profile's columns show."""
         latest = sa.literal(now + micros(CLOCK_SKEW))
         runs = self.binding.runs()
         times: list[Instant] = []
         for source in self.binding.tree.seen:
-            column = runs.c[source.column]
+            column = self.binding.address(runs, source.column)
             instant = self.dialect.instant(column, source.format)
             credible = sa.and_(instant >= sa.literal(0), instant <= latest)
             statement = sa.select(instant).where(column.is_not(None), credible)
+            if source.column not in runs.c:
+                statement = statement.select_from(self.binding.with_lookups(runs))
             rows = self.dialect.execute(statement.order_by(column.desc()).limit(1))
             times.extend(int(row[0]) for row in rows)
         return max(times, default=None)
@@ -252,6 +260,10 @@ class SqlStore:
         if not found:
             raise UnitNotFound(f"no run of {self.url} has the id {text[:120]!r}")
         return self._climb(found[0])
+
+    def units(self, keys: Sequence[Key]) -> Sequence[Unit]:
+        """Return the units whose roots have these keys, as they are now, without a lock."""
+        return self._reader.units(keys)
 
     def known(self, texts: Collection[str]) -> frozenset[str]:
         """Return those of these ids that a run has."""
@@ -318,15 +330,17 @@ class SqlStore:
 
     def weigh(self, units: Sequence[Unit]) -> Sequence[int]:
         """Return the rows of each unit."""
-        return self.removal.weigh(units)
+        weights = zip(self.removal.weigh(units), self.reach.weigh(units), strict=True)
+        return [here + elsewhere for here, elsewhere in weights]
 
     def count(self, units: Sequence[Unit]) -> Mapping[str, int]:
         """Return the rows by table that removing these units would take."""
-        return self.removal.count(units)
+        return {**self.removal.count(units), **self.reach.count(units)}
 
     def measure(self, units: Sequence[Unit]) -> tuple[int, int]:
         """Return bytes and rows of these units."""
-        return self.removal.measure(units)
+        here, elsewhere = self.removal.measure(units), self.reach.measure(units)
+        return here[0] + elsewhere[0], here[1] + elsewhere[1]
 
     def forgets(self, units: Sequence[Unit]) -> int:
         """Count the idempotency keys that go with these units."""
@@ -334,32 +348,44 @@ class SqlStore:
 
     def transaction(self, *, seconds: float) -> SqlTransaction:
         """Start a batch."""
-        lock = self.dialect.locked(seconds)
-        return SqlTransaction(lock, self._reader, self.removal, check=self._check_version)
+        return SqlTransaction(
+            self.dialect.locked(seconds),
+            self._reader,
+            self.removal,
+            check=self._check_version,
+            rows=self._rows,
+            reaching=Reaching(self.reach, self.dialect),
+        )
 
     def settle(self) -> None:
         """Write back what the commit left for later."""
         self.dialect.settle()
+        self.reach.settle()
 
     def sizes(self) -> Sizes:
         """Measure the database."""
         return self.dialect.sizes()
 
     def space(self) -> Space:
-        """Measure the database, its free pages and its files."""
-        return self.dialect.space()
+        """Measure what the database takes, and what of it could be given back."""
+        return self.dialect.space(self._removed_from)
 
-    def rooms(self, space: Space) -> Sequence[Room]:
-        """Return the room that giving its free pages back needs, by volume."""
-        return self.dialect.rooms(space)
+    def rooms(self) -> Sequence[Room]:
+        """Return the room that giving space back needs, by volume."""
+        return self.dialect.rooms()
 
-    def give_back(self, space: Space, *, gate: Callable[[], bool], rest: float) -> Ending:
-        """Give free pages back to the file system, in place."""
-        return self.dialect.give_back(space, gate=gate, rest=rest)
+    def give_back(self, *, gate: Callable[[], bool], rest: float) -> GivenBack:
+        """Give space back, in place."""
+        return self.dialect.give_back(self._removed_from, gate=gate, rest=rest)
 
-    def table_sizes(self, space: Space, *, exact: bool) -> Sequence[TableSize]:
-        """Return the bytes of each table: estimated from samples, or exact by reading everything."""
-        return self.dialect.table_sizes(space, exact=exact)
+    @property
+    def _removed_from(self) -> Sequence[str]:
+        """Return the tables that removals touch."""
+        return [name for name, _ in self.removal.deletes]
+
+    def table_sizes(self, *, exact: bool) -> Sequence[TableSize]:
+        """Return the bytes of each table; ``exact`` reads everything where they would be estimated."""
+        return self.dialect.table_sizes(exact=exact)
 
     def standings(self, now: Instant) -> Sequence[Standing]:
         """Group all runs by state and age."""
@@ -375,7 +401,9 @@ class SqlStore:
 
     def cursor_at(self, stream: int, moment: Instant) -> Cursor:
         """Return the place in a stream where a page up to this instant ends: before all that ended then."""
-        raw = self.dialect.bound(moment, self.binding.tree.end[stream].format)
+        source = self.binding.tree.end[stream]
+        column = self.binding.address(self.binding.runs(), source.column)
+        raw = self.dialect.bound(moment, column, source.format)
         return Cursor(stream, raw)  # type: ignore[arg-type]
 
     def check(self) -> Iterator[str]:
@@ -383,14 +411,14 @@ class SqlStore:
         yield from self.dialect.problems()
 
     def problems(self) -> Iterator[str]:
-        """Check integrity, foreign keys, and rows that belong to no run; yield a line for each fault."""
+        """Check integrity, foreign keys, and what leads to no run; yield a line for each fault."""
         yield from self.dialect.problems()
-        for table, count in orphan_counts(self.binding):
-            yield f"orphans: {count} rows of {table} belong to no run"
+        yield from faults(self.facts)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Let go of the databases."""
         self.dialect.close()
+        self.reach.close()
 
 
 def _spelled(text: str) -> list[Key]:

@@ -1,0 +1,265 @@
+"""Backups of PostgreSQL stores: made in one snapshot, verified, and a witness while units go."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from afterrun.core.batch import Pace
+from afterrun.core.errors import BackupFailed, StoreFailure, UnitFailure
+from afterrun.core.facts import Key, Unit, key_text
+from afterrun.core.plan import Survey
+from afterrun.core.report import Report
+from afterrun.core.sweep import Clock
+from afterrun.core.times import iso
+from afterrun.stores.new_file import NewFile
+from afterrun.stores.sql.backups import (
+    PAGE,
+    Backup,
+    BackupKind,
+    BackupOrder,
+    Maker,
+    Restorer,
+    identity_digest,
+)
+from afterrun.stores.sql.postgres_backup_file import BackupFile, Writing
+from afterrun.stores.sql.postgres_backup_head import Head
+from afterrun.stores.sql.postgres_backup_rows import UnitRows, UnitSum, pieces
+from afterrun.stores.sql.postgres_backup_whole import WholeDump, table_bytes
+from afterrun.stores.sql.postgres_programs import programs
+from afterrun.stores.sql.postgres_restore import PostgresRestore
+from afterrun.stores.sql.store import SqlStore
+
+ROW_BYTES: Final = 128
+"""Bytes a row takes beside its content: the text of its keys and numbers, the list of members."""
+
+FILLED: Final = 1.2
+"""Bytes of a file for each byte of content: what was compressed in a table is so in the file again."""
+
+HOLDS: Final = (
+    "holds ACCESS SHARE locks on their tables, for which an upgrade of the engine would have to wait, and a "
+    "snapshot, for which VACUUM keeps what is removed anywhere in the database; the engine can work meanwhile"
+)
+
+
+class PostgresBackups:
+    """What can be done about backups of one PostgreSQL store."""
+
+    def __init__(self, store: SqlStore) -> None:
+        """Take a store."""
+        self._store = store
+
+    def notices(self, kind: BackupKind) -> Sequence[str]:
+        """Say what a backup of this kind means for the engine while it is made."""
+        rows = UnitRows(self._store)
+        names = [table.name for table in rows.tables]
+        if kind == "removed":
+            return [f"for as long as a backup copies the rows that go, it {HOLDS}"]
+        size = table_bytes(rows.dialect, names)
+        whole = (
+            f"a whole backup runs pg_dump on {len(names)} tables of {size:,} bytes and reads them once "
+            "more to compare"
+        )
+        return [f"{whole}; for as long as that takes, it {HOLDS}"]
+
+    def maker(self, order: BackupOrder, *, pace: Pace, clock: Clock) -> Maker:  # noqa: ARG002 - reading blocks nobody
+        """Prepare a backup; nothing is written yet."""
+        return PostgresMaker(self._store, order, clock=clock)
+
+    def restorer(self, *, clock: Clock, rest: float) -> Restorer:
+        """Prepare a restore."""
+        return PostgresRestore(self._store, clock=clock, rest=rest)
+
+
+class PostgresMaker:
+    """Makes one backup. Raises `UsageError` or `Refused` at once for a place that is not safe."""
+
+    def __init__(self, store: SqlStore, order: BackupOrder, *, clock: Clock) -> None:
+        """Check the place, and for a ``whole`` one PostgreSQL's own programs; nothing is written yet."""
+        self._store = store
+        self._order = order
+        self._clock = clock
+        self._rows = UnitRows(store)
+        self._file = NewFile(order.path, store=None)
+        self._programs = (
+            programs(self._rows.dialect.driver.info.server_version) if order.kind == "whole" else None
+        )
+
+    @property
+    def draft(self) -> Path:
+        """Return the name that the file grows under."""
+        return self._file.draft
+
+    @contextmanager
+    def made(self, found: Survey, again: Survey, *, limit: int | None) -> Iterator[Backup]:
+        """Make the backup, verify it, and keep what its units came to at hand."""
+        began = self._clock.monotonic()
+        units = islice(again.expired(page=PAGE), limit)
+        with closing(Selected()) as selected:
+            with backup_errors():
+                if self._programs is None:
+                    facts = self._removed(units, selected, found.report)
+                else:
+                    facts = self._whole(units, selected)
+            facts |= {
+                "kind": self._order.kind,
+                "path": str(self._file.path),
+                "bytes": self._file.path.stat().st_size,
+                "units": len(selected),
+                "seconds": round(self._clock.monotonic() - began, 6),
+                "longest_hold": 0.0,  # nobody waits for a reader
+                "blocked": 0.0,
+                "cleared": self._file.cleared,
+            }
+            yield Backup(only=selected, witness=PostgresWitness(self._rows, selected), facts=facts)
+
+    def _removed(self, units: Iterator[Unit], selected: Selected, survey: Report) -> dict[str, object]:
+        """Copy the rows of units, all from one state of the store in which they are selected, too."""
+        file = self._file
+        file.room(int(survey.logical_bytes * FILLED) + sum(survey.rows.values()) * ROW_BYTES)
+        with file:
+            with file.draft.open("wb") as draft, Writing(draft, self._rows) as writing:
+                with self._rows.dialect.snapshot():
+                    for piece in pieces(units):
+                        selected.add(piece, writing.add(piece))
+                head = writing.finish(**self._said(survey))
+            _verify(file.draft, head)
+            file.publish()
+        return {"rows": {name: table.rows for name, table in head.tables.items()}, "checksum": head.checksum}
+
+    def _said(self, survey: Report) -> Mapping[str, object]:
+        store = self._store
+        return {
+            "afterrun": version("afterrun"),
+            "server": self._rows.dialect.driver.info.parameter_status("server_version") or "",
+            "store": store.url,
+            "identity": identity_digest(store.identity),
+            "profile": store.profile_name,
+            "schema_version": store.schema().version,
+            "digest": store.digest,
+            "policy": dict(survey.policy),
+            "fingerprint": survey.fingerprint,
+            "made_at": iso(survey.now),
+        }
+
+    def _whole(self, units: Iterator[Unit], selected: Selected) -> dict[str, object]:
+        """Let pg_dump copy the tables, and read them from the same snapshot to compare."""
+        file, rows = self._file, self._rows
+        if self._programs is None:
+            raise ValueError(self._order.kind)
+        dump = WholeDump(rows.dialect, self._programs, [table.name for table in rows.tables])
+        file.room(table_bytes(rows.dialect, [table.name for table in rows.tables]))
+        with file:
+            with rows.dialect.snapshot():
+                checksum = dump.write(file.draft)
+                sums = dump.sums()
+                for piece in pieces(units):
+                    selected.add(piece, list(rows.sums(piece)))
+            dump.verify(file.draft, sums)
+            file.publish()
+        return {"rows": dump.rows(sums), "checksum": checksum}
+
+
+class Selected:
+    """The units of a backup and what their rows came to, on disk: a collection of roots."""
+
+    def __init__(self) -> None:
+        """Begin a database of our own that has no name and goes with this process."""
+        self._database = sqlite3.connect("", isolation_level=None)
+        self._database.execute("PRAGMA journal_mode = OFF")
+        self._database.execute(
+            "CREATE TABLE units (root TEXT PRIMARY KEY, digest TEXT NOT NULL) WITHOUT ROWID"
+        )
+        self._database.execute("BEGIN")
+
+    def add(self, units: Sequence[Unit], sums: Sequence[UnitSum]) -> None:
+        """Note units."""
+        self._database.executemany(
+            "INSERT INTO units VALUES (?, ?)",
+            [(key_text(unit.key), found.digest) for unit, found in zip(units, sums, strict=True)],
+        )
+
+    def digest(self, unit: Unit) -> str | None:
+        """Return what a unit's rows came to; nothing for a unit that was not selected."""
+        ask = "SELECT digest FROM units WHERE root = ?"
+        found = self._database.execute(ask, (key_text(unit.key),)).fetchone()
+        return None if found is None else str(found[0])
+
+    def __contains__(self, root: object) -> bool:
+        """Say whether the unit with this root was selected."""
+        return self._database.execute("SELECT 1 FROM units WHERE root = ?", (root,)).fetchone() is not None
+
+    def __len__(self) -> int:
+        """Count them."""
+        return int(self._database.execute("SELECT count(*) FROM units").fetchone()[0])
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield their roots."""
+        for (root,) in self._database.execute("SELECT root FROM units"):
+            yield str(root)
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._database.close()
+
+
+class PostgresWitness:
+    """Compares what goes with what was copied."""
+
+    def __init__(self, rows: UnitRows, selected: Selected) -> None:
+        """Read through the store's own connection, within the removing transaction."""
+        self._rows = rows
+        self._selected = selected
+        self._recalled: dict[Key, str | None] = {}
+        self._expected: Counter[str] = Counter()
+
+    def recall(self, units: Sequence[Unit]) -> None:
+        """Look up what the rows of these units came to."""
+        self._recalled = {unit.key: self._selected.digest(unit) for unit in units}
+
+    def differing(self, units: Sequence[Unit]) -> Collection[Key]:
+        """Return the keys of those units whose rows are not exactly those that were copied."""
+        self._expected.clear()
+        differing: list[Key] = []
+        for unit, found in zip(units, self._rows.sums(units), strict=True):
+            if self._recalled.get(unit.key) == found.digest:
+                self._expected.update(found.rows)
+            else:
+                differing.append(unit.key)
+        return differing
+
+    def confirm(self, rows: Mapping[str, int]) -> None:
+        """Make sure that no row came, or went, between the comparison and the removal."""
+        if self._expected != +Counter(rows):
+            raise UnitFailure("serialization", "a row came or went after a unit was compared")
+
+
+def _verify(draft: Path, head: Head) -> None:
+    """Read a backup again and compare it with what was written. Raises `BackupFailed`."""
+    with BackupFile(draft) as backup:
+        if backup.head != head:
+            raise BackupFailed("corrupt", "the head of the backup is not what was written")
+        backup.verify()
+
+
+@contextmanager
+def backup_errors() -> Iterator[None]:
+    """Turn what fails while a backup is made into `BackupFailed`."""
+    try:
+        yield
+    except (StoreFailure, UnitFailure) as error:
+        raise BackupFailed(error.kind, f"the backup failed: {error}; the store is unchanged") from None
+    except sqlite3.Error as error:
+        raise BackupFailed("io", f"the backup failed: {error}; the store is unchanged") from None
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        why = error.strerror or type(error).__name__
+        kind = "disk-full" if full else "io"
+        raise BackupFailed(kind, f"the backup failed: {why}; the store is unchanged") from None

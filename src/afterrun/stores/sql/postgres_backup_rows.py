@@ -1,0 +1,279 @@
+"""The rows of units as PostgreSQL's COPY writes them, and what they come to: a digest a unit.
+
+Text, and not the binary format: it is exact under this session's settings, people and any version of psql can
+read it, one line is one row, and the digest of a line is one of all its values, whose types the columns give.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import Any, Final
+from uuid import UUID
+
+import sqlalchemy as sa
+from psycopg import sql
+
+from afterrun.core.errors import StoreFailure, UnitFailure
+from afterrun.core.facts import Unit, key_text
+from afterrun.profiles.model import Owned
+from afterrun.stores.sql.binding import Binding
+from afterrun.stores.sql.dialect import Column
+from afterrun.stores.sql.parts import Part, parts
+from afterrun.stores.sql.postgres import Postgres
+from afterrun.stores.sql.postgres_errors import classified
+from afterrun.stores.sql.postgres_types import INTEGERS, type_of
+from afterrun.stores.sql.store import SqlStore
+
+LOOK: Final = 1_000
+"""Rows between two looks at whether the host shuts down."""
+
+BLOCK: Final = 65_536
+"""Bytes that are given to COPY at once."""
+
+PIECE_UNITS: Final = 1_000
+PIECE_MEMBERS: Final = 5_000
+"""Units and runs whose rows one statement a table reads; a larger tree is a piece of its own."""
+
+FORMAT: Final = "(FORMAT text, ENCODING 'UTF8')"
+NOBODY: Final = b"\\N"
+"""What stands for the unit of a row that belongs to none of those asked for."""
+
+GENERATED: Final = """
+SELECT attrelid, attname FROM pg_catalog.pg_attribute
+WHERE attrelid = ANY (%(tables)s) AND attnum > 0 AND NOT attisdropped AND attgenerated <> ''
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """One table that rows go from.
+
+    Attributes:
+        name: as the profile calls it.
+        columns: the stored columns with their types; computed ones are left out.
+        owner: the type of the column that holds the key of a run.
+        read: the statement that gives the rows of some units, each after the place of its unit among them.
+        write: the statement that takes such rows in.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    owner: str
+    read: bytes
+    write: sql.Composed
+
+
+@dataclass(slots=True)
+class UnitSum:
+    """What the rows of one unit come to: number and digest by table, and their bytes as text."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    size: int = 0
+    tables: dict[str, bytes] = field(default_factory=dict)
+
+    def note(self, table: str, digests: list[bytes], size: int) -> None:
+        """Take in the digests of all rows of a table, in any order: equal content has equal sums."""
+        self.rows[table] = len(digests)
+        self.size += size
+        self.tables[table] = hashlib.sha256(b"".join(sorted(digests))).digest()
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 over all tables, in the order of their names."""
+        total = hashlib.sha256()
+        for name, found in sorted(self.tables.items()):
+            total.update(hashlib.sha256(name.encode()).digest() + self.rows[name].to_bytes(8, "big") + found)
+        return total.hexdigest()
+
+
+class Asked:
+    """Units whose rows are asked for, table by table: their keys, written once for all statements."""
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        """Take units; the place of each is its number among them."""
+        self._members = [key_text(key) for unit in units for key in unit.members]
+        self._places = _array([str(place) for place, unit in enumerate(units) for _ in unit.members])
+        self._keys = _array(self._members)
+
+    def parameters(self, owner: str) -> Mapping[str, str]:
+        """Return the parameters of a statement that compares keys with text of a column of this type."""
+        alike = self._keys
+        if owner == "uuid" or owner in INTEGERS:
+            alike = _array([_spelled(member, owner) for member in self._members])
+        return {"keys": self._keys, "members": alike, "places": self._places}
+
+
+class UnitRows:
+    """Reads the rows of units from the store and writes them to it."""
+
+    def __init__(self, store: SqlStore) -> None:
+        """Compile the statements, in the order of removal."""
+        if not isinstance(store.dialect, Postgres):
+            raise TypeError(store.dialect.name)
+        self.dialect: Postgres = store.dialect
+        binding = store.binding
+        found = parts(binding)
+        generated = self._generated([part.name for part in found])
+        owners: Sequence[Owned | None] = [*binding.owned, None]
+        self.tables: Sequence[Copied] = [
+            self._copied(binding, part, owned, generated) for part, owned in zip(found, owners, strict=True)
+        ]
+
+    def _generated(self, names: Sequence[str]) -> frozenset[tuple[int, str]]:
+        oids = self.dialect.reflected.oids
+        with classified():
+            found = self.dialect.driver.execute(GENERATED, {"tables": [oids[name] for name in names]})
+            return frozenset((oid, column) for oid, column in found.fetchall())
+
+    def _copied(
+        self, binding: Binding, part: Part, owned: Owned | None, generated: frozenset[tuple[int, str]]
+    ) -> Copied:
+        reflected = self.dialect.reflected
+        columns = {
+            column: spelling
+            for column, spelling in reflected.types[part.name].items()
+            if (reflected.oids[part.name], column) not in generated
+        }
+        source, owner = _owner(binding, part, owned)
+        read = self.dialect.sql(_reading(part, source, owner, list(columns)))
+        write = sql.SQL("COPY {} ({}) FROM STDIN {}").format(
+            sql.Identifier(*reflected.places[part.name]),
+            sql.SQL(", ").join(map(sql.Identifier, columns)),
+            sql.SQL(FORMAT),
+        )
+        return Copied(part.name, columns, type_of(owner), f"COPY ({read}) TO STDOUT {FORMAT}".encode(), write)
+
+    def sums(self, units: Sequence[Unit]) -> Iterator[UnitSum]:
+        """Read all rows of these units; yield what they come to, unit by unit."""
+        for piece in pieces(units):
+            sums = [UnitSum() for _ in piece]
+            asked = Asked(piece)
+            for table in self.tables:
+                deque(self.lines(table, asked, sums), maxlen=0)
+            yield from sums
+
+    def lines(self, table: Copied, asked: Asked, sums: Sequence[UnitSum]) -> Generator[bytes]:
+        """Yield the rows of units in one table, unit by unit, and note in ``sums`` what they come to.
+
+        Raises `UnitFailure` for a row that no unit can be told for.
+        """
+        current, digests, size = NOBODY, list[bytes](), 0
+        with closing(copied_out(self.dialect, table.read, asked.parameters(table.owner))) as rows:
+            for row in rows:
+                place, _, line = row.partition(b"\t")
+                if place != current:
+                    if place == NOBODY:
+                        raise UnitFailure("constraint", f"a row of {table.name} belongs to no unit")
+                    if digests:
+                        sums[int(current)].note(table.name, digests, size)
+                    current, digests, size = place, [], 0
+                digests.append(hashlib.sha256(line).digest())
+                size += len(line)
+                yield line
+        if digests:
+            sums[int(current)].note(table.name, digests, size)
+
+    def put(self, table: Copied, lines: Iterable[bytes]) -> int:
+        """Take rows in, as they were written out; return their number."""
+        dialect = self.dialect
+        dialect.hurry()
+        with classified(), dialect.driver.cursor() as cursor:
+            with cursor.copy(table.write) as copy:
+                for block in blocks(lines):
+                    copy.write(block)
+            return cursor.rowcount
+
+
+def pieces(units: Iterable[Unit]) -> Iterator[Sequence[Unit]]:
+    """Cut units into pieces whose rows are read at once."""
+    piece: list[Unit] = []
+    members = 0
+    for unit in units:
+        if piece and (len(piece) == PIECE_UNITS or members + len(unit.members) > PIECE_MEMBERS):
+            yield piece
+            piece, members = [], 0
+        piece.append(unit)
+        members += len(unit.members)
+    if piece:
+        yield piece
+
+
+def copied_out(
+    dialect: Postgres, statement: bytes | sql.Composed, parameters: Mapping[str, object] | None = None
+) -> Generator[bytes]:
+    """Yield the rows of a COPY as they come. No other statement runs until this is at its end or closed."""
+    dialect.hurry()
+    with classified(), dialect.driver.cursor() as cursor, cursor.copy(statement, parameters) as copy:
+        for number, row in enumerate(copy):
+            if number % LOOK == 0 and dialect.halt():
+                raise StoreFailure("halted", "the host shuts down")
+            yield bytes(row)
+
+
+def blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Join rows, so that fewer and larger parts are written."""
+    block: list[bytes] = []
+    size = 0
+    for line in lines:
+        block.append(line)
+        size += len(line)
+        if size >= BLOCK:
+            yield b"".join(block)
+            block, size = [], 0
+    yield b"".join(block)
+
+
+def _reading(part: Part, source: sa.FromClause, owner: Column, columns: Sequence[str]) -> sa.Select[Any]:
+    """Return the statement that gives the place of a row's unit and the row, ordered by the place.
+
+    The rows are found as the removal finds them, and the join loses none: one that fits no key has no place.
+    """
+    pairs = sa.func.unnest(
+        sa.cast(sa.bindparam("members"), sa.ARRAY(sa.Text())),
+        sa.cast(sa.bindparam("places"), sa.ARRAY(sa.Integer())),
+    )
+    given = pairs.table_valued("member", "place", name="afterrun-given").render_derived()
+    place = sa.func.min(given.c.place).label("place")
+    known = sa.select(given.c.member, place).group_by(given.c.member).subquery("afterrun-known")
+    same = sa.collate(sa.cast(owner, sa.Text()), "C") == known.c.member
+    return (
+        sa.select(known.c.place, *(part.table.c[name] for name in columns))
+        .select_from(source.outerjoin(known, same))
+        .where(part.where)
+        .order_by(known.c.place)
+    )
+
+
+def _owner(binding: Binding, part: Part, owned: Owned | None) -> tuple[sa.FromClause, Column]:
+    """Return the column with the key of the run that a row belongs to, and the table or join that has it."""
+    if owned is None:
+        return part.table, part.table.c[binding.tree.key]
+    column: Column = part.table.c[owned.column]
+    if owned.via is None:
+        return part.table, column
+    link = binding.table(owned.via.table, "afterrun-link")
+    on: Column = link.c[owned.via.key] == column
+    if binding.is_loose(owned.table, owned.column, like=(owned.via.table, owned.via.key)):
+        exact = binding.dialect.order_key
+        on = sa.and_(on, exact(link.c[owned.via.key]) == exact(column))
+    return part.table.join(link, on), link.c[owned.via.owner]
+
+
+def _array(values: Sequence[str]) -> str:
+    """Write an array as PostgreSQL reads it."""
+    escaped = (value.replace("\\", "\\\\").replace('"', '\\"') for value in values)
+    return "{" + ",".join(f'"{value}"' for value in escaped) + "}"
+
+
+def _spelled(member: str, owner: str) -> str:
+    """Return a key as a column of this type spells it when it is made text."""
+    with suppress(ValueError):
+        if owner == "uuid":
+            return str(UUID(member))
+        if owner in INTEGERS:
+            return str(int(member))
+    return member

@@ -1,0 +1,49 @@
+"""Compare a column of any type with keys that come as one array of text."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from afterrun.stores.sql.dialect import Column
+from afterrun.stores.sql.postgres_types import INTEGERS, NUMBERS, PADDED, TEXTS, Stored, type_of
+
+WHOLE: Final = "^-?[0-9]{1,19}$"
+NUMBER: Final = "^-?[0-9]{1,250}([.][0-9]{1,250})?$"
+UUID: Final = "^[0-9A-Fa-f]{8}-?([0-9A-Fa-f]{4}-?){3}[0-9A-Fa-f]{12}$"
+LEAST, GREATEST = -(2**63), 2**63 - 1
+
+
+def among(column: Column, given: sa.BindParameter[Any]) -> Column:
+    """Return the condition that a column is one of the keys given. What its type does not know is no key.
+
+    The cast stands in a sub-select of its own, which runs once and leaves the column's index in use.
+    """
+    keys: Column = sa.cast(given, sa.ARRAY(sa.Text()))
+    spelling = type_of(column)
+    if spelling in TEXTS or not spelling:
+        return column == sa.func.any(keys)
+    if spelling == PADDED:
+        return column == sa.func.any(sa.cast(given, sa.ARRAY(Stored("bpchar"))))
+    if spelling == "uuid":
+        return column == sa.func.any(_each(keys, UUID, Stored("uuid")))
+    if spelling in INTEGERS:
+        return column == sa.func.any(_each(keys, WHOLE, sa.BigInteger()))
+    if spelling in NUMBERS:
+        return column == sa.func.any(_each(keys, NUMBER, Stored("numeric")))
+    return sa.cast(column, sa.Text()) == sa.func.any(keys)
+
+
+def _each(keys: Column, pattern: str, kind: sa.types.TypeEngine[Any]) -> Column:
+    """Return the keys that fit a pattern as an array of another type, NULL in the place of the others."""
+    given = sa.func.unnest(keys).table_valued(sa.column("each", sa.Text()), name="given").render_derived()
+    each: Column = given.c.each
+    known: Column = sa.cast(each, kind)
+    if isinstance(kind, sa.BigInteger):  # in CASE, since only there nothing is cast before it is looked at
+        number = sa.cast(each, Stored("numeric"))
+        known = sa.case(
+            (number.between(sa.literal_column(str(LEAST)), sa.literal_column(str(GREATEST))), known)
+        )
+    fitting = sa.case((each.op("~")(sa.literal_column(f"'{pattern}'")), known))
+    return sa.func.array(sa.select(fitting).select_from(given).scalar_subquery())

@@ -1,0 +1,266 @@
+"""Restore of a PostgreSQL store: removed units go back whole, several small ones in a transaction."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from psycopg import sql
+
+from afterrun.core.errors import Refused, StoreUnreadable, UnitFailure, UnitNotFound
+from afterrun.core.facts import Unit, key_text
+from afterrun.core.sweep import MAX_UNIT_SECONDS, Clock
+from afterrun.stores.sql.backups import NAMED, Restored, identity_digest, origin_notices
+from afterrun.stores.sql.postgres_backup_file import BackupFile, Kept
+from afterrun.stores.sql.postgres_backup_head import Head
+from afterrun.stores.sql.postgres_backup_rows import UnitRows
+from afterrun.stores.sql.postgres_errors import classified
+from afterrun.stores.sql.store import SqlStore
+
+GROUP_UNITS: Final = 100
+GROUP_BYTES: Final = 4 * 1024 * 1024
+"""Units that go back in one transaction, and bytes of their rows, which are held in memory meanwhile."""
+
+MIN_PAUSE: Final = 0.025
+"""Shortest pause between two transactions beside a working engine, in seconds."""
+
+IS_BACK: Final = "the store has a run or rows with an id of this tree again, and they differ"
+CHANGED: Final = (
+    "what the store has then is not what was removed: a trigger changed a value, or a row that leads to "
+    "others is gone or leads elsewhere"
+)
+
+RIGHTS: Final = """
+SELECT pg_catalog.format('%%I.%%I', n.nspname, c.relname), pg_catalog.format('%%I', current_user),
+    pg_catalog.has_table_privilege(c.oid, 'INSERT'),
+    (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user)
+    AND EXISTS (SELECT 1 FROM pg_catalog.pg_trigger t JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid
+        JOIN pg_catalog.pg_roles o ON o.oid IN (p.proowner, c.relowner)
+        WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND t.tgenabled <> 'D' AND (t.tgtype & 4) <> 0
+            AND NOT o.rolsuper)
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = ANY (%(tables)s) ORDER BY 1
+"""
+
+SEQUENCES: Final = """
+SELECT a.attrelid, a.attname, s.schemaname, s.sequencename, coalesce(s.last_value, 0)
+FROM pg_catalog.pg_attribute a
+    JOIN pg_catalog.pg_depend d ON d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+        AND d.refobjid = a.attrelid AND d.refobjsubid = a.attnum AND d.deptype IN ('a', 'i')
+        AND d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+    JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.relkind = 'S'
+    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_catalog.pg_sequences s ON s.schemaname = n.nspname AND s.sequencename = c.relname
+WHERE a.attrelid = ANY (%(tables)s) AND s.increment_by > 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A unit on its way in. ``rows`` are at hand, or of a large unit in the file and read once."""
+
+    unit: Unit
+    size: int
+    digest: str
+    counts: Mapping[str, int]
+    rows: Mapping[str, Iterable[bytes]]
+
+
+class PostgresRestore:
+    """Puts units back into a live store from a backup."""
+
+    def __init__(self, store: SqlStore, *, clock: Clock, rest: float = 1.0) -> None:
+        """Prepare; ``rest`` is the pause after a transaction, as a multiple of the time it took."""
+        self._store = store
+        self._rows = UnitRows(store)
+        self._clock = clock
+        self._rest = rest
+        self.so_far: Restored | None = None
+
+    def run(self, path: Path, run: str | None) -> Restored:
+        """Restore the unit of one run, or all. Raises `Refused`, `BackupFailed`, `UnitNotFound`."""
+        self._check_rights()
+        _check_file(path)
+        with BackupFile(path) as backup:
+            self._check_head(backup.head)
+            backup.verify()
+            report = self.so_far = self._report(path, backup.head)
+            if run is None:
+                for group in grouped(backup.units()):
+                    self._try(group, report)
+            else:
+                self._one(backup, run, report)
+        report.notices.extend(self._late_sequences())
+        return report
+
+    def _one(self, backup: BackupFile, run: str, report: Restored) -> None:
+        for kept in backup.units():
+            if run in map(str, kept.said.members):
+                self._try([loaded(kept)], report)
+                if report.refused:
+                    raise Refused(
+                        "id-is-back", f"not restored: {next(iter(report.refused))}. Nothing was changed"
+                    )
+                return
+        raise UnitNotFound(f"the backup {report.backup} has no run with the id {run[:120]!r}")
+
+    def _report(self, path: Path, head: Head) -> Restored:
+        notices = origin_notices(
+            same=head.identity == identity_digest(self._store.identity),
+            place=head.store,
+            version=head.schema_version,
+            current=self._store.schema().version,
+        )
+        return Restored(
+            store=self._store.url,
+            profile=self._store.profile_name,
+            backup=str(path),
+            made_at=head.made_at,
+            notices=list(notices),
+        )
+
+    def _try(self, group: Sequence[Loaded], report: Restored) -> None:
+        """Restore units in one transaction; if one of them is in the way, each in its own."""
+        began = self._clock.monotonic()
+        try:
+            there = self._restore(group)
+        except (_NotRestoredError, UnitFailure) as error:
+            if len(group) > 1:
+                for one in group:
+                    self._try([one], report)
+                return
+            report.refused[str(error)] += 1
+            if len(report.named) < NAMED:
+                report.named.append(key_text(group[0].unit.key))
+            return
+        if there:
+            report.present += 1
+            return
+        for one in group:
+            report.units += 1
+            report.members += len(one.unit.members)
+            report.rows.update(one.counts)
+        if self._rest:
+            self._clock.sleep(max((self._clock.monotonic() - began) * self._rest, MIN_PAUSE))
+
+    def _restore(self, group: Sequence[Loaded]) -> bool:
+        """Put the rows of units back, their runs first; say whether those of one were there, unchanged."""
+        rows, units = self._rows, [one.unit for one in group]
+        expected = [one.digest for one in group]
+        with rows.dialect.locked(MAX_UNIT_SECONDS):
+            there = list(rows.sums(units))
+            if any(found.rows for found in there):
+                if len(group) == 1 and there[0].digest == expected[0]:
+                    return True
+                raise _NotRestoredError(IS_BACK)
+            for table in reversed(rows.tables):
+                count = sum(one.counts.get(table.name, 0) for one in group)
+                lines = (line for one in group for line in one.rows.get(table.name, ()))
+                if count and rows.put(table, lines) != count:
+                    raise _NotRestoredError(CHANGED)
+            if [found.digest for found in rows.sums(units)] != expected:
+                raise _NotRestoredError(CHANGED)
+        return False
+
+    def _check_head(self, head: Head) -> None:
+        """Make sure that the backup's tables are those of this store. Raises `Refused`."""
+        profile = self._store.profile_name
+        if head.profile != profile:
+            made = f"the backup was made with the profile {head.profile[:40]}"
+            raise Refused("other-profile", f"{made}, this is {profile}")
+        for table in self._rows.tables:
+            kept = head.tables.get(table.name)
+            if kept is None:
+                raise Refused("schema", f"the backup has no table {table.name}, which this store has")
+            if dict(kept.columns) != dict(table.columns):
+                raise Refused(
+                    "schema",
+                    f"the table {table.name} has other columns or types in the backup than in this store: "
+                    "the engine was upgraded in between. Unpack the backup with unzip to read it",
+                )
+            if list(kept.columns) != list(table.columns):
+                raise Refused("schema", f"the columns of {table.name} stand in another order in the backup")
+        strange = head.tables.keys() - {table.name for table in self._rows.tables}
+        if strange:
+            raise Refused("schema", f"the backup has a table {min(strange)[:63]}, which this store has not")
+
+    def _check_rights(self) -> None:
+        """Make sure that rows may be put back. Raises `Refused` with what to grant."""
+        for name, role, may_insert, foreign in self._asked(RIGHTS):
+            if not may_insert:
+                raise Refused(
+                    "rights", f"this role may not put rows into {name}: GRANT INSERT ON {name} TO {role}"
+                )
+            if foreign:
+                raise Refused(
+                    "rights",
+                    f"{name} has a trigger that a superuser would run with all rights, and its owner is none:"
+                    " connect as the owner of the tables, or as a role with rights on them",
+                )
+
+    def _late_sequences(self) -> Iterator[str]:
+        """Yield which sequences stand before a number that a table has: the engine would use it again."""
+        dialect = self._rows.dialect
+        places = {dialect.reflected.oids[table.name]: table.name for table in self._rows.tables}
+        for oid, column, schema, sequence, last in self._asked(SEQUENCES):
+            table = sql.Identifier(*dialect.reflected.places[places[oid]])
+            ask = sql.SQL("SELECT pg_catalog.max({}) FROM {}").format(sql.Identifier(column), table)
+            with classified():
+                row = dialect.driver.execute(ask).fetchone()
+            if row and row[0] is not None and row[0] > last:
+                yield (
+                    f"{places[oid]} ({column}) has numbers up to {row[0]} and its sequence "
+                    f"{schema}.{sequence} stands at {last}: set it with setval, or one is given out twice"
+                )
+
+    def _asked(self, statement: str) -> Sequence[tuple[Any, ...]]:
+        dialect = self._rows.dialect
+        oids = [dialect.reflected.oids[table.name] for table in self._rows.tables]
+        with classified():
+            return dialect.driver.execute(statement.encode(), {"tables": oids}).fetchall()
+
+
+def loaded(kept: Kept, *, hold: bool = False) -> Loaded:
+    """Take a unit of a backup; with ``hold`` its rows are read into memory."""
+    rows: dict[str, Iterable[bytes]] = {name: kept.lines(name) for name in kept.said.rows}
+    if hold:
+        rows = {name: list(lines) for name, lines in rows.items()}
+    return Loaded(kept.said.unit, kept.said.size, kept.said.digest, kept.said.rows, rows)
+
+
+def grouped(units: Iterable[Kept]) -> Iterator[Sequence[Loaded]]:
+    """Yield small units in groups and large ones alone, in bounded memory."""
+    group: list[Loaded] = []
+    size = 0
+    for kept in units:
+        if group and (len(group) == GROUP_UNITS or size + kept.said.size > GROUP_BYTES):
+            yield group
+            group, size = [], 0
+        if kept.said.size > GROUP_BYTES:
+            yield [loaded(kept)]
+        else:
+            group.append(loaded(kept, hold=True))
+            size += kept.said.size
+    if group:
+        yield group
+
+
+class _NotRestoredError(Exception):
+    """A unit that stays in the backup, and why."""
+
+
+def _check_file(path: Path) -> None:
+    """Look at the file before it is opened: who opens a pipe may wait for ever. Raises `StoreUnreadable`."""
+    try:
+        regular = path.is_file()
+        path.stat()
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it has a NUL character"
+        raise StoreUnreadable(f"the backup {path} cannot be reached: {why}") from None
+    if not regular:
+        raise StoreUnreadable(f"the backup {path} is no regular file")
+    if not os.access(path, os.R_OK):
+        raise Refused("rights", f"this user may not read {path}")

@@ -1,0 +1,34 @@
+"""Backups of SQLite stores: files that are SQLite databases themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from afterrun.core.batch import Pace
+from afterrun.core.sweep import Clock
+from afterrun.stores.sql.attached import sqlite_of
+from afterrun.stores.sql.backup import BackupMaker
+from afterrun.stores.sql.backups import BackupKind, BackupOrder, Maker, Restorer
+from afterrun.stores.sql.restore import Restore
+from afterrun.stores.sql.store import SqlStore
+from afterrun.stores.sql.whole_backup import blocking_notice
+
+
+class SqliteBackups:
+    """What can be done about backups of one SQLite store."""
+
+    def __init__(self, store: SqlStore) -> None:
+        """Take a store."""
+        self._store = store
+
+    def notices(self, kind: BackupKind) -> Sequence[str]:
+        """Say what a backup of this kind means for the engine while it is made."""
+        return [blocking_notice(sqlite_of(self._store))] if kind == "whole" else []
+
+    def maker(self, order: BackupOrder, *, pace: Pace, clock: Clock) -> Maker:
+        """Prepare a backup; nothing is written yet."""
+        return BackupMaker(self._store, order, pace=pace, clock=clock)
+
+    def restorer(self, *, clock: Clock, rest: float) -> Restorer:
+        """Prepare a restore."""
+        return Restore(self._store, clock=clock, rest=rest)
