@@ -69,14 +69,15 @@ def main() -> None:
             store = make(Path(name), runs, pruned=arguments.pruned)
             found, seconds = inspected(store, exact=False)
             exact, reading = inspected(store, exact=True)
-            real = {table.name: table for table in exact.tables if table.total > LARGE * exact.space.live}
+            content = sum(table.total for table in exact.tables)
+            real = {table.name: table for table in exact.tables if table.total > LARGE * content}
             guessed = {table.name: table for table in found.tables}
             size = max(off(guessed[table].total, real[table].total) for table in real)
             rows = max(off(guessed[table].rows, real[table].rows) for table in real)
             plans = {days: planned(store, days) for days in HORIZONS}
             units = max(off(ahead.units, plans[ahead.days][0]) for ahead in found.look.ahead)
             say(
-                f"| {runs} | {exact.space.file / 1e9:.2f} | **{seconds:.1f}** | {reading:.1f} | "
+                f"| {runs} | {exact.space.on_disk / 1e9:.2f} | **{seconds:.1f}** | {reading:.1f} | "
                 f"{plans[HORIZONS[0]][1]:.1f} | {size:.1%} | {rows:.1%} | {units:.1%} |"
             )
 

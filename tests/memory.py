@@ -359,6 +359,7 @@ class MemoryTransaction:
         self._store = store
         self._before: dict[str, dict[int, Line]] = {}
         self.held = 0.0
+        self.beyond: Mapping[str, int] = {}
 
     def __enter__(self) -> Self:
         """Note what is there."""
@@ -467,6 +468,15 @@ class WrappedTransaction:
     @held.setter
     def held(self, seconds: float) -> None:
         self._inner.held = seconds
+
+    @property
+    def beyond(self) -> Mapping[str, int]:
+        """Return the rows that went elsewhere."""
+        return self._inner.beyond
+
+    @beyond.setter
+    def beyond(self, rows: Mapping[str, int]) -> None:
+        self._inner.beyond = rows
 
     def __enter__(self) -> Self:
         """Take the lock."""

@@ -12,7 +12,8 @@ import sqlalchemy as sa
 
 from afterrun.core.store import Cursor
 from afterrun.core.times import Instant
-from afterrun.stores.sql.orphans import orphan_counts
+from afterrun.stores.sql.orphans import lost_references, orphan_counts
+from afterrun.stores.sql.postgres import Postgres
 from afterrun.stores.sql.sqlite import SQLite
 from afterrun.stores.sql.store import SqlStore
 
@@ -44,6 +45,12 @@ def sqlite(store: SqlStore) -> SQLite:
     return store.dialect
 
 
+def engine_of(store: SqlStore) -> sa.Engine:
+    """Return what a store's statements go through."""
+    assert isinstance(store.dialect, SQLite | Postgres)
+    return store.dialect._engine
+
+
 @contextmanager
 def traced(store: SqlStore) -> Iterator[list[str]]:
     """Collect the statements that SQLite runs meanwhile, with their values in place, transactions aside."""
@@ -62,8 +69,8 @@ def traced(store: SqlStore) -> Iterator[list[str]]:
 def statements(store: SqlStore) -> Iterator[tuple[str, sa.ClauseElement]]:
     """Yield every statement that pages, facts, explanations and batches are made of."""
     for place, stream in enumerate(store.streams()):
-        for position in ("first", "tied", "later"):
-            yield f"page by {stream.name}, {position}", store.candidates.statement(place, position, 1_000)
+        for position, page in store.candidates.statements(place, 1_000):
+            yield f"page by {stream.name}, {position}", page
         yield f"remaining by {stream.name}", store.aggregates.remaining_in(place, FAR, 5)[0]
     yield "facts by key", store.facts.by_key
     for place, statement in enumerate(store.facts.by_parent):
@@ -71,6 +78,8 @@ def statements(store: SqlStore) -> Iterator[tuple[str, sa.ClauseElement]]:
     yield "attached", store.facts.attached
     for reason, _, statement in store.facts.flags:
         yield f"held by {reason.name}", statement
+    if store._rows is not None:
+        yield "lock", store._rows.statement
     yield "weigh", store.removal._weigh
     for name, statement in store.removal._counts:
         yield f"count {name}", statement
@@ -89,8 +98,9 @@ def aggregates(store: SqlStore) -> Iterator[tuple[str, Sequence[str]]]:
         "outside": lambda: store.outside(cutoff=FAR, now=FAR),
         "has rows": lambda: [store.has_rows(place) for place in range(len(store.streams()))],
         "orphans": lambda: list(orphan_counts(store.binding)),
+        "lost references": lambda: list(lost_references(store.facts)),
     }
-    engine = sqlite(store)._engine
+    engine = engine_of(store)
     for name, call in calls.items():
         seen: list[str] = []
 

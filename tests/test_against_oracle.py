@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from random import Random
+from typing import Protocol
 
 import pytest
 
@@ -24,12 +26,16 @@ from dumps import Dump, Row, Value, canonical, dump_sqlite, insert_row, open_unc
 from fakes import NOW, as_policy, retention_at, survey, sweep
 from memory import MemoryStore
 from oracle import OraclePolicy, Verdicts
+from pg_server import Server
 from random_stores import VERSIONS, RandomStore, create_store, random_policy, random_store
+from sites import PostgresSite
 
 SOAK = os.environ.get("AFTERRUN_SOAK") == "1"
 CHUNK = 250
 CHUNKS = range(80 if SOAK else 8)
 """Each seed of a chunk is one store; every kind of test takes all of them."""
+ON_SERVER = CHUNK if SOAK else 12
+"""So many of each chunk on PostgreSQL: filling a store there takes longer than all that is asked of it."""
 
 pytestmark = pytest.mark.slow
 OWNED = tuple(oracle.OWNER_COLUMN)
@@ -42,7 +48,7 @@ class World:
 
     seed: int
     retention: Retention
-    path: Path
+    look: Callable[[], Dump]
     dump: Dump
     asked: OraclePolicy
     now: int
@@ -63,30 +69,94 @@ class World:
         return oracle.judge(without_hidden(self.dump), self.asked, self.now)
 
 
-def worlds(folder: Path, chunk: int, *, profile: Path | None = None) -> Iterator[World]:
+@dataclass(frozen=True)
+class Vessel:
+    """An open store of one schema, which is filled again and again."""
+
+    version: int
+    nullable: bool
+    retention: Retention
+    refill: Callable[[RandomStore], Dump]
+    look: Callable[[], Dump]
+
+    def world(self, rng: Random, seed: int) -> World:
+        """Fill it with the next rows."""
+        now = NOW + rng.choice((0, 0, 1, 999, 500))
+        weird = rng.choice((0.0, 0.03, 0.1, 0.4))
+        self.retention.store.dialect.now = lambda: now  # type: ignore[method-assign]
+        rows = random_store(rng, now, version=self.version, weird=weird, nullable_updated_at=self.nullable)
+        dump = self.refill(rows)
+        keys = tuple(key for row in dump[oracle.RUNS] if isinstance(key := row["workflow_uuid"], str))
+        return World(seed, self.retention, self.look, dump, random_policy(rng, now, keys), now)
+
+
+def worlds_in(vessels: Iterator[Vessel], seeds: range) -> Iterator[World]:
     """Fill one store of each schema again and again; stay connected, as a program that embeds the product."""
-    seeds = range(chunk * CHUNK, (chunk + 1) * CHUNK)
+    for vessel in vessels:
+        for seed in seeds:
+            rng = Random(seed)
+            if (rng.choice(VERSIONS), rng.random() < 0.3) == (vessel.version, vessel.nullable):
+                yield vessel.world(rng, seed)
+
+
+def files(folder: Path, profile: Path | None) -> Iterator[Vessel]:
+    """Make an empty SQLite store of each schema."""
     for version in VERSIONS:
         for nullable in (False, True):
             path = folder / f"{version}-{nullable}.sqlite"
             create_store(path, version, nullable_updated_at=nullable)
             with retention_at(NOW, path, profile=profile) as retention:
-                for seed in seeds:
-                    rng = Random(seed)
-                    if (rng.choice(VERSIONS), rng.random() < 0.3) == (version, nullable):
-                        yield _world(rng, seed, retention, path, version, nullable=nullable)
+                yield Vessel(version, nullable, retention, partial(refill, path), partial(dump_sqlite, path))
 
 
-def _world(
-    rng: Random, seed: int, retention: Retention, path: Path, version: int, *, nullable: bool
-) -> World:
-    now = NOW + rng.choice((0, 0, 1, 999, 500))
-    weird = rng.choice((0.0, 0.03, 0.1, 0.4))
-    retention.store.dialect.now = lambda: now  # type: ignore[method-assign]
-    rows = random_store(rng, now, version=version, weird=weird, nullable_updated_at=nullable)
-    dump = refill(path, rows)
-    keys = tuple(key for row in dump[oracle.RUNS] if isinstance(key := row["workflow_uuid"], str))
-    return World(seed, retention, path, dump, random_policy(rng, now, keys), now)
+def worlds(folder: Path, chunk: int, *, profile: Path | None = None) -> Iterator[World]:
+    """Make the worlds of a chunk in SQLite files."""
+    return worlds_in(files(folder, profile), range(chunk * CHUNK, (chunk + 1) * CHUNK))
+
+
+Sites = Mapping[int, PostgresSite]
+"""A PostgreSQL store of each schema."""
+
+
+def databases(sites: Sites, folder: Path, profile: Path | None) -> Iterator[Vessel]:
+    """Empty a PostgreSQL store of each schema."""
+    for version, site in sites.items():
+        site.renew(state=folder / f"{version}.state", profile=profile)
+        for nullable in (False, True):
+            yield Vessel(version, nullable, site.retention, partial(refill_site, site), site.dump)
+
+
+class Worlds(Protocol):
+    """What makes the worlds of a chunk."""
+
+    def __call__(self, chunk: int, *, profile: Path | None = None) -> Iterator[World]:
+        """Make one after another."""
+
+
+@pytest.fixture(scope="module")
+def _sites(postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sites]:
+    """Make the PostgreSQL stores of a module: a database takes longer than most of what is done with it."""
+    with ExitStack() as stack:
+        folder = tmp_path_factory.mktemp("states")
+        made = {}
+        for version in VERSIONS:
+            made[version] = PostgresSite(postgres, state=folder / str(version), version=version)
+            stack.callback(made[version].close)
+        yield made
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def worlds_of(request: pytest.FixtureRequest, tmp_path: Path) -> Worlds:
+    """Give what makes the worlds of a chunk in each kind of store in turn."""
+    if request.param == "sqlite":
+        return partial(worlds, tmp_path)
+    sites: Sites = request.getfixturevalue("_sites")
+
+    def make(chunk: int, *, profile: Path | None = None) -> Iterator[World]:
+        seeds = range(chunk * CHUNK, chunk * CHUNK + ON_SERVER)
+        return worlds_in(databases(sites, tmp_path, profile), seeds)
+
+    return make
 
 
 def refill(path: Path, store: RandomStore) -> Dump:
@@ -99,6 +169,11 @@ def refill(path: Path, store: RandomStore) -> Dump:
         for table, row in store.rows:
             insert_row(connection, table, row)
     return dump_sqlite(path)
+
+
+def refill_site(site: PostgresSite, store: RandomStore) -> Dump:
+    """Replace all rows of a PostgreSQL store."""
+    return site.refill(store.rows)
 
 
 def without_hidden(dump: Dump) -> Dump:
@@ -174,9 +249,9 @@ def counts_of(report: Report) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("chunk", CHUNKS)
-def test_what_a_plan_counts_goes_and_both_are_what_the_oracle_says(tmp_path: Path, chunk: int) -> None:
+def test_what_a_plan_counts_goes_and_both_are_what_the_oracle_says(worlds_of: Worlds, chunk: int) -> None:
     """Promises 1, 3, 7: plan, prune and what is left agree with the oracle; a refused store is unchanged."""
-    for world in worlds(tmp_path, chunk):
+    for world in worlds_of(chunk):
         options = _random_options(world.seed)
         faults = list(world.retention.verify())  # rows of no run, which the store came with
         plan = world.retention.plan(world.policy)
@@ -190,14 +265,14 @@ def test_what_a_plan_counts_goes_and_both_are_what_the_oracle_says(tmp_path: Pat
             assert report.units.removed == plan.units.expired, world.seed
             assert +report.rows == +plan.rows, world.seed
             assert report.keys_forgotten == plan.keys_forgotten, world.seed
-        check_after(world, dump_sqlite(world.path))
+        check_after(world, world.look())
         assert list(world.retention.verify()) == faults, world.seed
 
 
 @pytest.mark.parametrize("chunk", CHUNKS[::2])
-def test_explain_says_of_every_run_what_the_oracle_says(tmp_path: Path, chunk: int) -> None:
+def test_explain_says_of_every_run_what_the_oracle_says(worlds_of: Worlds, chunk: int) -> None:
     """Promise 7: asked about any run, explain gives its unit's verdict, with exactly its reasons."""
-    for world in worlds(tmp_path, chunk):
+    for world in worlds_of(chunk):
         store = world.retention.store
         rules = make_plan(store, world.policy, now=world.now).rules
         unit_of = {key: unit for unit in world.visible.units for key in unit.members}
@@ -220,14 +295,16 @@ def test_explain_says_of_every_run_what_the_oracle_says(tmp_path: Path, chunk: i
 
 
 @pytest.mark.parametrize("chunk", CHUNKS[::4])
-def test_sweeps_with_budgets_leave_what_the_oracle_leaves(tmp_path: Path, chunk: int) -> None:
+def test_sweeps_with_budgets_leave_what_the_oracle_leaves(
+    tmp_path: Path, worlds_of: Worlds, chunk: int
+) -> None:
     """Promises 6, 10: asked first, then approved once, small sweeps do together what one prune does."""
-    for world in worlds(tmp_path, chunk):
+    for world in worlds_of(chunk):
         world.retention._state = StateDirectory(tmp_path / f"state {world.seed}")
         first = world.retention.sweep(world.policy)
         expired = len(world.verdicts.expired)
         assert (first.ended, first.units.expired) == ("guard", expired), world.seed
-        assert canonical(dump_sqlite(world.path)) == canonical(world.dump), world.seed
+        assert canonical(world.look()) == canonical(world.dump), world.seed
         if world.verdicts.refused and expired:
             with pytest.raises(Refused, match="status"):
                 world.retention.sweep(world.policy, approve=first.fingerprint)
@@ -241,29 +318,30 @@ def test_sweeps_with_budgets_leave_what_the_oracle_leaves(tmp_path: Path, chunk:
                 if report.ended != "budget":
                     break
             assert (report.ended, removed) == ("completed", expired), world.seed
-        check_after(world, dump_sqlite(world.path))
+        check_after(world, world.look())
 
 
 @pytest.mark.parametrize("chunk", CHUNKS[1::8])
 def test_trees_that_are_too_deep_stay_as_the_oracle_says(
-    tmp_path: Path, chunk: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, worlds_of: Worlds, chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Promise 3: with a small limit many random trees are too deep; they are named and stay whole."""
     monkeypatch.setattr(oracle, "MAX_DEPTH", 2)
     profile = tmp_path / "shallow.toml"
     shallow = built_in_text("dbos").replace("[units.tree]", "[units.tree]\nmax_depth = 2")
     profile.write_text(shallow, encoding="utf-8")
-    too_deep = 0
-    for world in worlds(tmp_path, chunk, profile=profile):
+    too_deep = judged = 0
+    for world in worlds_of(chunk, profile=profile):
         if world.verdicts.refused:
             continue
+        judged += 1
         plan = world.retention.plan(world.policy)
         assert plan.units.expired == len(world.verdicts.expired), world.seed
         assert plan.units.members + plan.units.unrooted == len(world.dump[oracle.RUNS]), world.seed
         too_deep += plan.units.blocked["too-deep"]
         world.retention.prune(world.policy)
-        check_after(world, dump_sqlite(world.path))
-    assert too_deep > 50
+        check_after(world, world.look())
+    assert too_deep > judged / 8
 
 
 @pytest.mark.parametrize("chunk", CHUNKS[::2])
@@ -293,7 +371,7 @@ def check_plan(world: World, plan: Report) -> None:
     assert +plan.rows == {table: rows for table, rows in planned.items() if rows}, world.seed
     going = [unit for unit in world.verdicts.units if unit.verdict == "expired"]
     assert plan.keys_forgotten == sum(unit.rows for unit in going), world.seed
-    assert canonical(dump_sqlite(world.path)) == canonical(world.dump), world.seed
+    assert canonical(world.look()) == canonical(world.dump), world.seed
 
 
 def check_after(world: World, after: Dump) -> None:

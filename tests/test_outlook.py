@@ -15,7 +15,7 @@ from afterrun.core.outlook import NAMED, Outlook
 from afterrun.core.report import Report
 from afterrun.core.store import Cursor, Page
 from afterrun.core.times import DAY
-from dumps import canonical, dump_sqlite
+from dumps import canonical
 from test_against_oracle import CHUNKS, World, _roots, expected_counts, worlds
 
 pytestmark = pytest.mark.slow
@@ -58,7 +58,7 @@ def test_an_outlook_is_what_the_oracle_says(
         check_stays(world, outlook)
         check_stuck(world, outlook)
         check_days(world, outlook)
-        assert canonical(dump_sqlite(world.path)) == canonical(world.dump), world.seed
+        assert canonical(world.look()) == canonical(world.dump), world.seed
 
 
 def told(report: Report) -> dict[str, object]:

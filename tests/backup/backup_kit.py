@@ -12,8 +12,7 @@ import pytest
 
 from afterrun import Policy, Report, Retention, SweepOptions
 from afterrun.stores.sql import backup as backup_module
-from afterrun.stores.sql.backup import BackupKind, BackupOrder
-from afterrun.stores.sql.restore import Restored
+from afterrun.stores.sql.backups import BackupKind, BackupOrder, Restored
 from own_store import OLD, OwnStore, own_store
 
 MONTH = Policy(keep_for=timedelta(days=30))

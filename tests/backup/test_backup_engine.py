@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from afterrun import Report, SweepOptions
-from afterrun.stores.sql.backup import BackupKind, BackupOrder
+from afterrun.stores.sql.backups import BackupKind, BackupOrder
 from engines.retained import MONTH, OLD_DAYS, change, query, retention, run_ids
 from engines.stores import ENGINES, age_runs, clone_store, make_store, run_engine
 
@@ -26,7 +26,7 @@ MEASURED = """if True:
     from datetime import timedelta
     from pathlib import Path
     import afterrun
-    from afterrun.stores.sql.backup import BackupOrder
+    from afterrun.stores.sql.backups import BackupOrder
     store, target, kind = sys.argv[1:]
     path = Path(store)
     with afterrun.Retention(store, state=path.parent / "state") as retention:

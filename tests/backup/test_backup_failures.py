@@ -19,7 +19,7 @@ from afterrun.core.errors import BackupFailed
 from afterrun.core.facts import Unit
 from afterrun.stores.new_file import UNFINISHED
 from afterrun.stores.sql.attached import Attached
-from afterrun.stores.sql.backup import BackupKind, BackupOrder
+from afterrun.stores.sql.backups import BackupKind, BackupOrder
 from afterrun.stores.sql.removal import Removal
 from afterrun.stores.sql.whole_backup import WholeBackup
 from backup.backup_kit import MONTH, after_backup, content, ids, prune, restore, script, strange_store
@@ -220,16 +220,6 @@ def test_a_busy_engine_does_not_keep_a_whole_backup_from_ending(
     assert len(pauses) < 30
     with closing(sqlite3.connect(folder / "b.sqlite")) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-
-
-def test_a_link_that_stays_forbids_a_backup_of_rows(tmp_path: Path, folder: Path) -> None:
-    """Where rows are found through a table that stays, only a whole backup can be restored from."""
-    store = strange_store(tmp_path)
-    text = store.profile.read_text().replace('  { table = "links", column = "run" },\n', "")
-    store.profile.write_text(text)
-    with pytest.raises(Refused, match="whole"):
-        prune(store, folder / "b.sqlite")
-    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -125,8 +125,10 @@ def test_a_url_of_another_database_never_shows_its_password(words: tuple[str, ..
         answer = run_cli(*words, url, *form)
         assert answer.code in {Exit.USAGE, Exit.ERROR}
         assert "s3cret" not in answer.out + answer.err
-    if url.startswith(("postgresql://someone:s3cret@host/", "mysql")):
+    if url.startswith("mysql"):
         assert "not supported" in answer.err
+    if url.startswith("postgresql://someone:s3cret@host/"):
+        assert "cannot be opened" in answer.err
 
 
 def test_a_password_in_a_stray_word_is_masked(store: Path) -> None:

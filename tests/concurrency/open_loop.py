@@ -72,10 +72,15 @@ class Writing:
 
 @contextmanager
 def writing(
-    store: Path, *, transactions: int, every_ms: float = 5.0, prefix: str = PREFIX
+    store: Path | str,
+    *,
+    transactions: int,
+    every_ms: float = 5.0,
+    prefix: str = PREFIX,
+    script: str = __file__,
 ) -> Iterator[Writing]:
-    """Start a writer and give it once it works."""
-    command = [sys.executable, __file__, str(store), "--transactions", str(transactions)]
+    """Start a writer and give it once it works; ``script`` writes to stores of another kind."""
+    command = [sys.executable, script, str(store), "--transactions", str(transactions)]
     command += ["--every-ms", str(every_ms), "--prefix", prefix]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -88,6 +93,8 @@ def writing(
 
 class Writer:
     """Starts and finishes runs that are copies of one in the store."""
+
+    failures = (sqlite3.Error,)
 
     def __init__(self, connection: sqlite3.Connection, prefix: str) -> None:
         """Read the rows to copy."""
@@ -158,8 +165,12 @@ class Writer:
 class Transacts(Protocol):
     """Whatever runs the transactions of `write`."""
 
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        """What it raises when the database fails."""
+
     def transact(self, number: int) -> None:
-        """Run one. Raises `sqlite3.Error`."""
+        """Run one. Raises one of `failures`."""
 
 
 def write(writer: Transacts, *, transactions: int, every: float) -> Waits:
@@ -176,7 +187,7 @@ def write(writer: Transacts, *, transactions: int, every: float) -> Waits:
         begun = time.monotonic()
         try:
             writer.transact(WARM_UP + number)
-        except sqlite3.Error as error:
+        except writer.failures as error:
             errors.append(repr(error))
         ended = time.monotonic()
         waits.append((ended - due) * 1_000)

@@ -70,6 +70,8 @@ class Clock:
 class Stuck:
     """A writer whose tenth transaction takes a second; every other one takes a millisecond."""
 
+    failures = (OSError,)
+
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 

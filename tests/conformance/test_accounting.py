@@ -141,6 +141,8 @@ def test_a_live_root_has_no_end_of_its_own(site: Site) -> None:
 
 def test_a_child_of_a_run_whose_key_cannot_be_bound_is_no_root(site: Site) -> None:
     """Promise 3: a parent that exists makes a child, also where nobody can ask for that parent by its key."""
+    if not site.any_text:
+        pytest.skip("this store holds no key that cannot be bound")
     fill(site, [run("un\0readable"), run("child", "un\0readable"), run("orphan", "go\0ne")])
     assert {reason.name for reason in site.store.find("child").blocked} & {"not-a-root", "unreadable-key"}
     report, going = survey(site.store, MONTH)

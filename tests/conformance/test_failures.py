@@ -186,7 +186,8 @@ def test_batches_adapt_to_the_time_they_hold_the_lock(site: Site) -> None:
     slow = Holding(site.store, seconds_a_row=0.001)
     sweep_once(slow, MONTH, budget=Budget(units=300))
     assert slow.batches[0] > 100
-    assert max(slow.batches[4:]) <= 30  # 20 ms at 1 ms a row, and the largest unit beyond it
+    aim = site.store.hold / 0.001
+    assert max(slow.batches[4:]) <= 1.5 * aim  # at 1 ms a row, and the largest unit beyond it
     fast = Holding(site.store, seconds_a_row=0.000_001)
     sweep_once(fast, MONTH)
     assert fast.batches[0] <= 200

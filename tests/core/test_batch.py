@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from afterrun.core.batch import Pending, Sizer, Weights, live_pace, offline_pace, parts
+from afterrun.core.batch import PART_MEMBERS, Pending, Sizer, Weights, live_pace, offline_pace, parts
 from afterrun.core.facts import Unit
 
 PACE = replace(live_pace(0.020), rows=200)
@@ -162,5 +162,5 @@ def test_a_large_batch_is_removed_in_parts_that_show_a_heavy_unit() -> None:
     weights = {one.key: 100_000 for one in light} | {"heavy": 900_000}
     cut = [[part.key for part in found] for found in parts([*light[:2], heavy, *light[2:]], weights)]
     assert cut == [["light0"], ["light1"], ["heavy"], ["light2"], ["light3"]]
-    many = [unit(f"u{number}", 4_000) for number in range(5)]
+    many = [unit(f"u{number}", PART_MEMBERS * 2 // 5) for number in range(5)]
     assert [len(found) for found in parts(many, {one.key: 1 for one in many})] == [2, 2, 1]

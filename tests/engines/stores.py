@@ -48,12 +48,17 @@ def make_store(version: str, path: Path) -> dict[str, Any]:
     return dict(json.loads(store.with_suffix(".json").read_text(encoding="utf-8")))
 
 
-def template(version: str) -> Path:
-    """Return a populated store that nobody may change, made once for each state of the demo."""
+def demo_digest() -> str:
+    """Return what names the state of the demo that a kept store was made by."""
     digest = hashlib.sha256()
     for name in SCRIPTS:
         digest.update((DEMO / name).read_bytes())
-    store = CACHE / "templates" / f"{version}-{digest.hexdigest()[:12]}.sqlite"
+    return digest.hexdigest()[:12]
+
+
+def template(version: str) -> Path:
+    """Return a populated store that nobody may change, made once for each state of the demo."""
+    store = CACHE / "templates" / f"{version}-{demo_digest()}.sqlite"
     facts = store.with_suffix(".json")
     if facts.exists():
         return store

@@ -16,16 +16,22 @@ import pytest
 from afterrun import StoreLocked
 from afterrun.core.events import BatchDone, Event
 
-from .retained import LIVE_TREES, MONTH, OLD_DAYS, WATCHED, counts, prune, query, retention, run_ids
-from .stores import (
-    ENGINES,
-    age_runs,
-    clone_store,
-    engine_command,
-    engine_python,
-    make_store,
-    run_engine,
+from .clones import CloneOptions
+from .retained import (
+    KINDS,
+    LIVE_TREES,
+    MONTH,
+    OLD_DAYS,
+    WATCHED,
+    EngineStore,
+    Kind,
+    counts,
+    prune,
+    query,
+    retention,
+    run_ids,
 )
+from .stores import ENGINES, engine_command, engine_python, run_engine
 
 pytestmark = pytest.mark.engine
 
@@ -43,26 +49,25 @@ class KilledHere:
         self.left -= 1
         return self.statement(*given)
 
-with Retention(sys.argv[1], state=Path(sys.argv[1]).parent / "state") as opened:
+with Retention(sys.argv[1], state=Path(sys.argv[4])) as opened:
     opened.store.dialect.change = KilledHere(opened.store.dialect.change)
     opened.prune(MONTH, options=SweepOptions(offline=True))
 """
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    """Name the store a test works on."""
-    return tmp_path / "store.sqlite"
+both_kinds = pytest.mark.parametrize("kind", KINDS)
+Journal = Literal["delete", "wal"]
 
 
-@pytest.mark.parametrize("journal", ["delete", "wal"])
+@pytest.mark.parametrize(("kind", "journal"), [("sqlite", "delete"), ("sqlite", "wal"), ("postgres", None)])
 @pytest.mark.parametrize("version", ENGINES)
 def test_engine_works_undisturbed_during_a_live_sweep(
-    version: str, store: Path, journal: Literal["delete", "wal"]
+    version: str, store: EngineStore, journal: Journal | None
 ) -> None:
     """New runs begin and end while batches go, none fails, none is lost, and all that is old goes."""
     engine_python(version)
-    cloned = clone_store(None, store, runs=20_000, version=version, journal=journal)
+    options: CloneOptions = {} if journal is None else {"journal": journal}
+    cloned = store.clone(version, runs=20_000, **options)
     batches: list[int] = []
 
     def note(event: Event) -> None:
@@ -70,7 +75,7 @@ def test_engine_works_undisturbed_during_a_live_sweep(
             batches.append(time.time_ns())
 
     with subprocess.Popen(
-        engine_command(version, "work", store, "3"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        engine_command(version, "work", store.place, "3"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as engine:
         report = prune(store, offline=False, observer=note, gate=lambda: engine.poll() is None)
         told, errors = engine.communicate(timeout=60)
@@ -84,15 +89,17 @@ def test_engine_works_undisturbed_during_a_live_sweep(
     rest = prune(store)
     assert report.units.removed + rest.units.removed == cloned.expired_units
     assert len(run_ids(store)) == answer["finished"]
-    assert query(store, "PRAGMA journal_mode") == [(journal,)]
-    assert run_engine(version, "work", store, "0.1")["errors"] == []
+    if journal is not None:
+        assert query(store, "PRAGMA journal_mode") == [(journal,)]
+    assert run_engine(version, "work", store.place, "0.1")["errors"] == []
 
 
+@both_kinds
 @pytest.mark.parametrize("version", ENGINES)
-def test_second_sweep_of_a_store_leaves_at_once(version: str, store: Path) -> None:
+def test_second_sweep_of_a_store_leaves_at_once(version: str, store: EngineStore) -> None:
     """While one sweep holds the store, another raises and removes nothing; the first goes on (promise 9)."""
-    make_store(version, store)
-    age_runs(store, OLD_DAYS)
+    store.make(version)
+    store.age(OLD_DAYS)
     refused: list[str] = []
 
     def interfere() -> bool:
@@ -109,14 +116,18 @@ def test_second_sweep_of_a_store_leaves_at_once(version: str, store: Path) -> No
     assert run_ids(store) == LIVE_TREES | WATCHED
 
 
+@both_kinds
 @pytest.mark.parametrize("arguments", [["prune", "--apply", "--no-backup", "--yes"], ["sweep"]])
-def test_second_command_exits_with_its_own_code(store: Path, arguments: list[str]) -> None:
+def test_second_command_exits_with_its_own_code(store: EngineStore, arguments: list[str]) -> None:
     """A command that meets another process's sweep ends with exit code 5 (promise 9)."""
-    make_store(ENGINES[0], store)
-    age_runs(store, OLD_DAYS)
+    store.make(ENGINES[0])
+    store.age(OLD_DAYS)
     afterrun = str(Path(sys.executable).with_name("afterrun"))
-    command = [afterrun, *arguments, str(store), "--keep-for", "30d"]
-    environment = os.environ | {"AFTERRUN_STATE_DIR": str(store.parent / "other")}
+    command = [afterrun, *arguments, "--keep-for", "30d"]
+    environment = os.environ | {
+        "AFTERRUN_STORE": store.place,
+        "AFTERRUN_STATE_DIR": str(store.folder / "other"),
+    }
     codes: list[int] = []
 
     def interfere() -> bool:
@@ -130,35 +141,41 @@ def test_second_command_exits_with_its_own_code(store: Path, arguments: list[str
 
 
 @pytest.mark.parametrize("version", ENGINES)
-@pytest.mark.parametrize("deletes", [1, 2, 4])
-def test_sweep_killed_between_two_deletes_leaves_no_poison(version: str, store: Path, deletes: int) -> None:
+@pytest.mark.parametrize(
+    ("kind", "deletes"), [("sqlite", 1), ("sqlite", 2), ("sqlite", 4), ("postgres", 1), ("postgres", 4)]
+)
+def test_sweep_killed_between_two_deletes_leaves_no_poison(
+    version: str, store: EngineStore, kind: Kind, deletes: int
+) -> None:
     """Killed in a batch, nothing of it is gone; the next sweep finishes and ids run anew (promise 4)."""
-    make_store(version, store)
-    age_runs(store, OLD_DAYS)
+    store.make(version)
+    store.age(OLD_DAYS)
     rows = counts(store)
     tests = str(Path(__file__).parents[1])
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED_IN_A_BATCH, store, str(deletes), tests], check=False, timeout=60
-    )
+    command = [sys.executable, "-c", KILLED_IN_A_BATCH, store.place, str(deletes), tests]
+    killed = subprocess.run([*command, store.folder / "state"], check=False, timeout=60)
     assert killed.returncode == -signal.SIGKILL
-    assert query(store, "PRAGMA integrity_check") == [("ok",)]
+    if kind == "sqlite":
+        assert query(store, "PRAGMA integrity_check") == [("ok",)]
     assert counts(store) == rows
-    assert run_engine(version, "open", store)["ok"]
+    assert run_engine(version, "open", store.place)["ok"]
     assert prune(store).units.removed > 0
     assert run_ids(store) == LIVE_TREES | WATCHED
-    assert run_engine(version, "rerun", store, "simple-2")["executed"] is True
+    assert run_engine(version, "rerun", store.place, "simple-2")["executed"] is True
 
 
+@pytest.mark.parametrize("kind", ["sqlite"])
 @pytest.mark.parametrize("version", ENGINES)
-def test_freed_pages_are_used_again(version: str, store: Path) -> None:
+def test_freed_pages_are_used_again(version: str, store: EngineStore) -> None:
     """The file is as large after a prune as before, and new work fills the freed pages instead of it."""
-    cloned = clone_store(None, store, runs=3_000, version=version)
+    file = Path(store.place)
+    cloned = store.clone(version, runs=3_000)
     report = prune(store)
     assert report.units.removed == cloned.expired_units
-    assert report.file_before == report.file_after == store.stat().st_size == cloned.bytes
+    assert report.file_before == report.file_after == file.stat().st_size == cloned.bytes
     free = query(store, "PRAGMA freelist_count")[0][0]
     assert free > query(store, "PRAGMA page_count")[0][0] / 2
-    worked = run_engine(version, "work", store, "1")
+    worked = run_engine(version, "work", store.place, "1")
     assert worked["finished"] > 0
-    assert store.stat().st_size == cloned.bytes
+    assert file.stat().st_size == cloned.bytes
     assert query(store, "PRAGMA freelist_count")[0][0] < free

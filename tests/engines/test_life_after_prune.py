@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from itertools import product
 
 import pytest
 
 from .retained import (
+    KINDS,
     LIVE_TREES,
     MONTH,
     OLD_DAYS,
     WATCHED,
+    EngineStore,
     counts,
     lost,
     owners,
@@ -19,27 +21,28 @@ from .retained import (
     retention,
     run_ids,
 )
-from .stores import ALL_ENGINES, age_runs, make_store, run_engine
+from .stores import ALL_ENGINES, ENGINES, run_engine
 
 pytestmark = pytest.mark.engine
 
 SCHEMAS = {"3.4.0": "125", "3.2.0": "123", "2.31.1": "108"}
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    """Name the store a test works on."""
-    return tmp_path / "store.sqlite"
+both_kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.mark.parametrize(
-    ("version", "offline"),
-    [("3.4.0", False), ("3.4.0", True), ("2.31.1", False), ("2.31.1", True), ("3.2.0", False)],
+    ("version", "kind", "offline"),
+    [
+        *product(ENGINES, KINDS, [False, True]),
+        *product(["3.2.0"], KINDS, [False]),
+        ("3.4.0", "other schema", False),
+    ],
 )
-def test_engine_goes_on_after_a_prune(version: str, store: Path, offline: bool) -> None:
+def test_engine_goes_on_after_a_prune(version: str, store: EngineStore, offline: bool) -> None:
     """Only expired trees go, and the engine recovers all that waits and runs new work (promises 1 and 5)."""
-    make_store(version, store)
-    age_runs(store, OLD_DAYS)
+    store.make(version)
+    store.age(OLD_DAYS)
     ids, rows = run_ids(store), counts(store)
     report = prune(store, offline=offline)
     assert report.ended == "completed"
@@ -47,23 +50,24 @@ def test_engine_goes_on_after_a_prune(version: str, store: Path, offline: bool) 
     assert report.units.removed > 0
     assert lost(rows, counts(store)) == {table: count for table, count in report.rows.items() if count}
     assert not owners(store) & (ids - LIVE_TREES - WATCHED)
-    answer = run_engine(version, "recover", store)
+    answer = run_engine(version, "recover", store.place)
     assert answer["stuck"] == []
     assert set(answer["statuses"].values()) == {"SUCCESS"}
     assert answer["results"]["waiting-parent"] == "a message: worked on [worked on []]"
     assert answer["results"]["watcher"] == "a message: worked on [worked on []]"
     assert answer["new"] == "SUCCESS"
     assert answer["queue"]["delayed-1"] == "DELAYED"
-    worked = run_engine(version, "work", store, "0.3")
+    worked = run_engine(version, "work", store.place, "0.3")
     assert worked["finished"] > 0
     assert worked["errors"] == worked["lost"] == []
 
 
+@both_kinds
 @pytest.mark.parametrize("version", ALL_ENGINES)
-def test_plan_says_what_goes(version: str, store: Path) -> None:
+def test_plan_says_what_goes(version: str, store: EngineStore) -> None:
     """A plan deletes nothing and counts what the apply then removes, table by table (promise 7)."""
-    make_store(version, store)
-    age_runs(store, OLD_DAYS, but=["simple-5", "tree-grandchild"])
+    store.make(version)
+    store.age(OLD_DAYS, but=["simple-5", "tree-grandchild"])
     rows = counts(store)
     with retention(store) as opened:
         plan = opened.plan(MONTH)
@@ -77,11 +81,12 @@ def test_plan_says_what_goes(version: str, store: Path) -> None:
     assert {"simple-5", "tree-parent", "tree-child-1", "tree-grandchild"} <= run_ids(store)
 
 
+@both_kinds
 @pytest.mark.parametrize("version", ALL_ENGINES)
-def test_plan_accounts_for_every_run(version: str, store: Path) -> None:
+def test_plan_accounts_for_every_run(version: str, store: EngineStore) -> None:
     """Members of all units and rows without a root are the run table; every live tree is protected."""
-    make_store(version, store)
-    age_runs(store, OLD_DAYS)
+    store.make(version)
+    store.age(OLD_DAYS)
     with retention(store) as opened:
         units = opened.plan(MONTH).units
     runs = query(store, "SELECT count(*) FROM workflow_status")[0][0]
@@ -91,11 +96,12 @@ def test_plan_accounts_for_every_run(version: str, store: Path) -> None:
     assert units.expired + units.recent + sum(units.protected.values()) == roots
 
 
+@both_kinds
 @pytest.mark.parametrize("version", ALL_ENGINES)
-def test_second_prune_removes_nothing(version: str, store: Path) -> None:
+def test_second_prune_removes_nothing(version: str, store: EngineStore) -> None:
     """With nothing new in the store, a repeated prune changes nothing."""
-    make_store(version, store)
-    age_runs(store, OLD_DAYS)
+    store.make(version)
+    store.age(OLD_DAYS)
     prune(store)
     rows = counts(store)
     again = prune(store)
@@ -103,14 +109,15 @@ def test_second_prune_removes_nothing(version: str, store: Path) -> None:
     assert counts(store) == rows
 
 
+@both_kinds
 @pytest.mark.parametrize("version", ALL_ENGINES)
-def test_what_finished_after_recovery_goes_in_its_turn(version: str, store: Path) -> None:
+def test_what_finished_after_recovery_goes_in_its_turn(version: str, store: EngineStore) -> None:
     """A protection ends with the work it protects: once all is finished and old, all but DELAYED goes."""
-    make_store(version, store)
-    age_runs(store, OLD_DAYS)
+    store.make(version)
+    store.age(OLD_DAYS)
     prune(store)
-    run_engine(version, "recover", store)
-    age_runs(store, OLD_DAYS)
+    run_engine(version, "recover", store.place)
+    store.age(OLD_DAYS)
     report = prune(store)
     assert run_ids(store) == {"delayed-1"}
     assert report.units.protected == {}

@@ -210,7 +210,8 @@ def test_a_trigger_on_a_listed_version_is_refused(store: Path) -> None:
         store, "CREATE TRIGGER watch AFTER DELETE ON streams BEGIN DELETE FROM notifications; END"
     )
     assert schema.read
-    assert schema.problems == ("the table streams has a trigger 'watch' that the profile does not know",)
+    (problem,) = schema.problems
+    assert problem.startswith("the table streams has a trigger 'watch' that the profile does not know: ")
 
 
 def test_a_store_without_a_version_is_known_by_its_shape_alone(store: Path) -> None:

@@ -131,6 +131,37 @@ def test_the_approval_of_a_killed_sweep_serves_no_second_time(killed: SqliteSite
     assert killed.retention.sweep(MONTH, approve=fingerprint).units.removed == 7
 
 
+def test_an_approval_that_is_brought_along_again_answers_no_later_question(sqlite_site: SqliteSite) -> None:
+    """Promise 10: a timer with the fingerprint in its command is stopped until somebody looks."""
+    fill(sqlite_site, [live("now", created_at=NOW_MS), *expired(20)])
+    given = sqlite_site.retention.sweep(MONTH).fingerprint
+    assert sqlite_site.retention.sweep(MONTH, approve=given).units.removed == 20
+    fill(sqlite_site, expired(3, "y"))
+    assert sqlite_site.retention.sweep(MONTH, approve=given).units.removed == 3  # of usual size
+    fill(sqlite_site, expired(150, "z"))
+    for _ in range(3):
+        report = sqlite_site.retention.sweep(MONTH, approve=given)
+        assert (report.ended, report.units.removed) == ("guard", 0)
+        assert "Run it once without" in report.message
+    assert "Run it once without" not in sqlite_site.retention.sweep(MONTH).message  # somebody looks
+    assert sqlite_site.retention.sweep(MONTH, approve=given).units.removed == 150
+    fill(sqlite_site, expired(150, "w"))
+    assert sqlite_site.retention.sweep(MONTH, approve=given).ended == "guard"
+    assert sqlite_site.retention.sweep(MONTH, approve=given).ended == "guard"
+
+
+def test_what_is_left_of_an_approval_is_not_added_to_by_bringing_it_along(sqlite_site: SqliteSite) -> None:
+    """Promise 10: a sweep that a budget ended leaves some of it, which serves, and nothing beyond."""
+    fill(sqlite_site, [live("now", created_at=NOW_MS), *expired(10)])
+    given = sqlite_site.retention.sweep(MONTH).fingerprint
+    six = SweepOptions(budget=Budget(units=6))
+    removed = [sqlite_site.retention.sweep(MONTH, options=six, approve=given).units.removed for _ in range(2)]
+    assert removed == [6, 4]
+    fill(sqlite_site, expired(150, "y"))
+    ends = [sqlite_site.retention.sweep(MONTH, options=six, approve=given).ended for _ in range(2)]
+    assert ends == ["guard", "guard"]
+
+
 def test_a_killed_sweep_is_on_record_as_started(killed: SqliteSite) -> None:
     """Promise 12: one that came to no end leaves a record, too."""
     records = killed.retention._state.load(killed.store.identity).records

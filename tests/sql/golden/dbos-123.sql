@@ -111,9 +111,9 @@ END) AS ended, u."name" AS group0, u."application_name" AS group1 FROM "workflow
 json_each(?) AS anon_1);
 
 -- attached
-SELECT u."workflow_uuid" FROM "workflow_status" AS u LEFT OUTER JOIN "workflow_status" AS p ON
-p."workflow_uuid" = u."parent_workflow_id" WHERE u."workflow_uuid" IN (SELECT anon_1.value FROM json_each(?)
-AS anon_1) AND p."workflow_uuid" IS NOT NULL;
+SELECT u."workflow_uuid", p."workflow_uuid" IS NOT NULL AS child FROM "workflow_status" AS u LEFT OUTER JOIN
+"workflow_status" AS p ON p."workflow_uuid" = u."parent_workflow_id" WHERE u."workflow_uuid" IN (SELECT
+anon_1.value FROM json_each(?) AS anon_1);
 
 -- held by cross-tree-reference
 SELECT r."child_workflow_id" FROM "operation_outputs" AS r WHERE r."child_workflow_id" IN (SELECT anon_1.value
@@ -324,3 +324,17 @@ t."workflow_uuid" WHERE h."workflow_uuid" IS NULL AND t."workflow_uuid" IS NOT N
 -- orphans 6
 SELECT count(*) AS count_1 FROM "notifications" AS t LEFT OUTER JOIN "workflow_status" AS h ON
 h."workflow_uuid" = t."destination_uuid" WHERE h."workflow_uuid" IS NULL AND t."destination_uuid" IS NOT NULL;
+
+-- lost references 0
+SELECT count(*) AS count_1 FROM (SELECT w."workflow_uuid" AS "workflow_uuid" FROM "workflow_status" AS w WHERE
+w."status" IN ('ENQUEUED', 'PENDING') UNION ALL SELECT w."workflow_uuid" AS "workflow_uuid" FROM
+"workflow_status" AS w WHERE w."status" = 'DELAYED') AS live JOIN "operation_outputs" AS r ON
+r."workflow_uuid" = live."workflow_uuid" LEFT OUTER JOIN "workflow_status" AS h ON h."workflow_uuid" =
+r."child_workflow_id" WHERE h."workflow_uuid" IS NULL AND r."child_workflow_id" IS NOT NULL;
+
+-- lost references 1
+SELECT count(*) AS count_1 FROM (SELECT w."workflow_uuid" AS "workflow_uuid" FROM "workflow_status" AS w WHERE
+w."status" IN ('ENQUEUED', 'PENDING') UNION ALL SELECT w."workflow_uuid" AS "workflow_uuid" FROM
+"workflow_status" AS w WHERE w."status" = 'DELAYED') AS live JOIN "workflow_status" AS r ON r."workflow_uuid"
+= live."workflow_uuid" LEFT OUTER JOIN "workflow_status" AS h ON h."workflow_uuid" = r."forked_from" WHERE
+h."workflow_uuid" IS NULL AND r."forked_from" IS NOT NULL;
