@@ -43,9 +43,12 @@ WAYS: Final[Mapping[str, bytes]] = {
     "bound": b"SET enable_seqscan = off; SET enable_bitmapscan = off",
     "": b"SET enable_seqscan TO DEFAULT; SET enable_bitmapscan TO DEFAULT",
 }
-"""What the planner may do, by a parameter that a statement has: whoever has keys goes by them, and a page reads
-an index in its order. Without statistics, as after an upgrade of the server, a thousand keys count as most of a
-table, and all that is old as too little to stop early."""
+"""What the planner may do, by a parameter that a statement has: whoever has keys goes by them, and a page
+reads an index in its order. Without statistics, as after an upgrade of the server, a thousand keys count as
+most of a table, and all that is old as too little to stop early."""
+
+IN_A_BATCH: Final = b"SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = on"
+"""A batch goes by keys throughout, whatever the page before it was told."""
 
 SHARE: Final = 0.8
 """Part of a batch's time that one statement may take: so the limit need not be set anew for each of them."""
@@ -270,7 +273,7 @@ class Postgres:
             return self._connection.execute(statement, parameters or {}).all()
 
     def _steer(self, parameters: Collection[str]) -> None:
-        """Tell the planner the way of a statement with these parameters. In a batch, all go by keys."""
+        """Tell the planner the way of a statement with these parameters, unless a batch has told it."""
         way = next((name for name in WAYS if name in parameters), "")
         if self._deadline is None and self._way != way:
             self.driver.execute(WAYS[way])
@@ -305,8 +308,7 @@ class Postgres:
         newer = [f"SET LOCAL transaction_timeout = {limit}".encode()] if self._has_transaction_timeout else []
         with classified():
             begin = b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-            steered = b"SET LOCAL enable_seqscan = off"
-            driver.execute(b"; ".join([begin, *newer, steered, _timeout(seconds * SHARE)]))
+            driver.execute(b"; ".join([begin, *newer, IN_A_BATCH, _timeout(seconds * SHARE)]))
         self._deadline, self._allowed = time.monotonic() + seconds, seconds * SHARE
         try:
             yield
