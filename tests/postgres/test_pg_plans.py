@@ -167,7 +167,7 @@ def test_no_statement_of_a_sweep_reads_a_whole_table(big: Big, count: int) -> No
     assert found == {}
 
 
-def test_the_check_of_plans_can_fail(big: Big) -> None:
+def test_the_check_of_plans_can_fail(big: Big, monkeypatch: pytest.MonkeyPatch) -> None:
     """The census and the page over an unindexed source are seen to read everything.
 
     So are children, by a planner that knows nothing and was not told to go by an index.
