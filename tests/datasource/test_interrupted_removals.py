@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from afterrun import Policy, Refused
+from afterrun.service.locking import sweep_lock
 from datasource.leaving import between, recorded, run_file_cli
 from datasource.pairs import (
     CLEAN,
@@ -42,7 +43,7 @@ def test_verify_finds_an_interrupted_removal_and_no_running_one(pair: Pair) -> N
     recorded(pair)
     with pair.retention() as looking, pair.retention() as sweeping:
         assert [line for line in looking.verify() if line.startswith("leftover: 2 units")]
-        with sweeping._sweep_lock():
+        with sweep_lock(sweeping.store):
             assert not list(looking.verify())
         sweeping.prune(MONTH)
         assert not list(looking.verify())

@@ -1,0 +1,109 @@
+"""Whether an automatic sweep may begin, and what it reports instead if it has to ask or is cut off.
+
+`core.guard` decides; here stands what it is told of the store, and what becomes of its approvals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from afterrun.core.guard import LARGE_COUNT, Decision, counting_limit, decide, is_first_contact
+from afterrun.core.judge import Rules
+from afterrun.core.plan import Plan, count_expired, fingerprint, new_report
+from afterrun.core.policy import Policy
+from afterrun.core.report import Report
+from afterrun.core.store import Cursor
+from afterrun.core.times import Instant
+from afterrun.service.records import FINISHED
+from afterrun.state import StoreState
+from afterrun.stores.sql.store import SqlStore
+
+PLAN_PAGE: Final = 1_000
+"""Raw keys of a page of a plan that removes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What a caller brings along for a sweep that would ask: a fingerprint, or leave for every sweep."""
+
+    fingerprint: str | None = None
+    always: bool = False
+
+    def is_spent(self, plan: Plan, state: StoreState) -> bool:
+        """Say whether it is of this plan and has served for an earlier sweep."""
+        return self.fingerprint == plan.fingerprint and state.is_spent(plan.fingerprint)
+
+
+def empty_streams(store: SqlStore, state: StoreState) -> frozenset[int]:
+    """Return streams of old rows that need no look: they were empty under this schema version."""
+    version = store.schema().version
+    empty = set()
+    for place, stream in enumerate(store.streams()):
+        name = f"{stream.name}@{version}"
+        if not stream.rare:
+            continue
+        if not state.stream_is_empty(name) and not store.has_rows(place):
+            state.note_empty(name)
+        if state.stream_is_empty(name):
+            empty.add(place)
+    return frozenset(empty)
+
+
+def may_begin(store: SqlStore, plan: Plan, state: StoreState, approval: Approval) -> Decision:
+    """Decide whether a sweep may remove, after counting as little as that takes."""
+    history = state.history(plan.fingerprint)
+    if approval.always:
+        return Decision(allowed=True)
+    now = plan.rules.now
+    first = is_first_contact(history, now=now, newest=store.newest(now))
+    if not first and _most_that_could_go(store, plan) <= LARGE_COUNT:
+        return Decision(allowed=True)
+    expired = count_expired(store, plan, limit=counting_limit(history), page=PLAN_PAGE)
+    approved = approval.fingerprint == plan.fingerprint
+    return decide(history, first=first, expired=expired, approved=approved)
+
+
+def _most_that_could_go(store: SqlStore, plan: Plan) -> int:
+    """Count candidates without judging them: an upper bound that costs one statement a stream."""
+    if plan.rules.cutoff is None or not plan.streams:
+        return 0
+    start = Cursor(plan.streams[0])
+    return store.remaining(start, cutoff=plan.rules.cutoff, streams=plan.streams)
+
+
+def ask(report: Report, why: str, *, stale: bool) -> None:
+    """Make a plan's report the question of a sweep; ``stale``: it came with an approval that is spent."""
+    report.ended = "guard"
+    answer = f"If this is what you want, run it again with --approve {report.fingerprint}"
+    if stale:
+        answer = (
+            "The --approve that it was given has served for an earlier sweep. Run it once without, look "
+            "at what would go, and approve that. A timer's command should have no --approve"
+        )
+    report.message = f"{why}. Nothing was removed. {answer}"
+
+
+def show(report: Report, state: StoreState, *, stale: bool) -> None:
+    """Remember what was asked, so that an approval can refer to it."""
+    if state.replaced:
+        report.message = f"{state.replaced}; {report.message}"
+    if not stale:  # who brings the last answer along has not seen this question
+        state.show(report.fingerprint, report.units.expired)
+
+
+def keep_rest(report: Report, state: StoreState, plan: Plan, *, allowance: int) -> None:
+    """Give back what a sweep left of its approval, unless that has served."""
+    rest = allowance - report.units.removed
+    state.allow(plan.fingerprint, rest if report.ended != "completed" and rest > 0 else None)
+    if report.ended in FINISHED:
+        state.spend(plan.fingerprint)
+
+
+def cut_off(store: SqlStore, policy: Policy, *, now: Instant) -> Report:
+    """Report a sweep that the host's end cut off while it planned."""
+    rules = Rules(now=now, policy=policy, cutoff=None, places=(), newest={})
+    plan = Plan(rules=rules, fingerprint=fingerprint(store, policy), streams=())
+    report = new_report(store, plan, dry_run=False)
+    report.ended = "interrupted"
+    return report
