@@ -17,7 +17,8 @@ from afterrun.core.store import Schema
 from afterrun.profiles import Profile
 from afterrun.profiles.detect import fitting
 from afterrun.stores.sql.backup_meta import OWN_TABLES
-from afterrun.stores.sql.sqlite import SQLite, table_names
+from afterrun.stores.sql.sqlite import SQLite
+from afterrun.stores.sql.sqlite_files import table_names
 from afterrun.stores.sql.store import SqlStore
 from afterrun.stores.walk import Bounds, Place, Unreadable, Walk
 

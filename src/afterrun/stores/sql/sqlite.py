@@ -11,10 +11,9 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Final, TypeGuard, TypeVar
-from urllib.parse import quote
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
@@ -33,14 +32,12 @@ from afterrun.profiles.registry import TimeFormat
 from afterrun.stores.sql import sqlite_times
 from afterrun.stores.sql.dialect import Column, Index, Rows, Sizes
 from afterrun.stores.sql.sqlite_errors import classified, opening_error
+from afterrun.stores.sql.sqlite_files import BUSY_MS, address, check_file, decode, encode, is_broken
 from afterrun.stores.sql.sqlite_schema import reflect, reflect_indexes
 from afterrun.stores.sql.sqlite_space import give_back, measure, rooms
 from afterrun.stores.sql.sqlite_tables import table_sizes
 
 Answer = TypeVar("Answer")
-
-BUSY_MS: Final = 5_000
-"""How long one statement waits for another process's lock."""
 
 BEGIN_TRIES: Final = 6
 """How often a lock is asked for, `BUSY_MS` each, before the store counts as busy."""
@@ -48,14 +45,9 @@ BEGIN_TRIES: Final = 6
 LOOKS: Final = 10
 """Looks at `halt` in the time of one such try for the write lock."""
 
-SMALLEST_PAGE: Final = 512
-"""Bytes of the shortest database; SQLite takes a shorter file for an empty one."""
-
 CACHE_KIB: Final = 16_384
 PROGRESS_STEPS: Final = 10_000
 """Virtual machine steps between looks at the deadline: well under a millisecond."""
-
-UTF8: Final = "utf-8"
 
 
 class _HintedCompiler(SQLiteCompiler):
@@ -82,7 +74,7 @@ class SQLite:
         SQLite puts a journal that a crash left into the file; with ``recover=False`` it may not. ``tries`` is
         how often a read asks for its lock, `BUSY_MS` each.
         """
-        _check_file(path)
+        check_file(path)
         self.path: Path = Path(os.path.realpath(path))
         self._writable = writable
         self._recover = recover
@@ -114,7 +106,7 @@ class SQLite:
         if not os.access(self.path, rights):
             raise Refused("rights", f"this user may not {'write' if self._writable else 'read'} {self.path}")
         connection = sqlite3.connect(
-            _address(self.path, recover=self._recover),
+            address(self.path, recover=self._recover),
             uri=True,
             isolation_level=None,
             check_same_thread=False,
@@ -128,7 +120,7 @@ class SQLite:
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        connection.text_factory = _decode
+        connection.text_factory = decode
         settings = [
             "trusted_schema=OFF",
             "foreign_keys=ON",
@@ -229,11 +221,11 @@ class SQLite:
     def parameter(self, name: str, value: Scalar) -> Column:
         """Return a parameter; text that is no UTF-8 can only be bound as bytes."""
         parameter: sa.BindParameter[Any] = sa.bindparam(name)
-        return sa.cast(parameter, sa.Text()) if _is_broken(value) else parameter
+        return sa.cast(parameter, sa.Text()) if is_broken(value) else parameter
 
     def bind(self, value: Scalar) -> object:
         """Return a value; text that is no UTF-8 as the bytes it was read from."""
-        return value.encode(UTF8, "surrogateescape") if _is_broken(value) else value
+        return encode(value) if is_broken(value) else value
 
     def instant(self, column: Column, spelling: TimeFormat) -> Column:
         """Return microseconds; what makes no sense as a time is `UNREADABLE`."""
@@ -468,79 +460,3 @@ class SQLite:
         """Let go of the file."""
         self._connection.close()
         self._engine.dispose()
-
-
-def table_names(path: Path) -> frozenset[str]:
-    """Return the tables of a file of any kind, and change nothing: a journal left by a crash stays, too.
-
-    Raises `StoreUnreadable`, or `Refused` where the rights do not suffice.
-    """
-    _check_file(path)
-    try:
-        connection = sqlite3.connect(
-            _address(path, recover=False), uri=True, isolation_level=None, timeout=BUSY_MS / 1_000
-        )
-        with closing(connection):
-            connection.text_factory = _decode
-            connection.execute("PRAGMA query_only=ON")
-            rows = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
-    except sqlite3.Error as error:
-        raise opening_error(error, path) from None
-    return frozenset(name for (name,) in rows)
-
-
-def _address(path: Path, *, recover: bool) -> str:
-    """Return the URI to open a file with.
-
-    Where this user may write, SQLite cleans up after itself best. But if a journal with content is there, the
-    last to close the file would put it into the database: only one who may not write leaves it as it is.
-    """
-    left = not recover and any(_has_content(Path(f"{path}{ending}")) for ending in ("-wal", "-journal"))
-    mode = "rw" if os.access(path, os.W_OK) and not left else "ro"
-    return f"file:{quote(str(path))}?mode={mode}"
-
-
-def _has_content(path: Path) -> bool:
-    try:
-        return path.stat().st_size > 0
-    except OSError:
-        return False
-
-
-def _decode(raw: bytes) -> str:
-    """Read text as UTF-8; bytes that are none become lone surrogates, which no key may hold."""
-    return raw.decode(UTF8, "surrogateescape")
-
-
-def _is_broken(value: Scalar) -> TypeGuard[str]:
-    """Say whether this is text whose bytes are no UTF-8."""
-    return isinstance(value, str) and any("\ud800" <= char <= "\udfff" for char in value)
-
-
-def _check_file(path: Path) -> None:
-    """Look before opening, without opening: SQLite would create a missing file and empty a stray WAL."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        stray = Path(f"{path}-wal").exists()
-        hint = "; its -wal file is there, so the database was moved without it" if stray else ""
-        raise StoreUnreadable(f"there is no file {path}{hint}") from None
-    except OSError as error:
-        raise StoreUnreadable(f"{path} cannot be reached: {error.strerror}") from None
-    if not path.is_file():
-        kind = "a directory" if path.is_dir() else "no regular file"
-        raise StoreUnreadable(f"{path} is {kind}; a SQLite store is a file")
-    if status.st_nlink > 1:
-        raise Refused(
-            "hard-link",
-            f"{path} has {status.st_nlink} names (hard links): SQLite keeps the journal beside one of them, "
-            "and to open another damages the database. Keep one name; symbolic links may be the others",
-        )
-    for ending in ("-wal", "-shm", "-journal"):
-        beside = Path(f"{path}{ending}")
-        if beside.is_symlink() or (beside.exists() and not beside.is_file()):
-            raise StoreUnreadable(f"{beside} is no regular file")
-    if status.st_size == 0:
-        raise StoreUnreadable(f"{path} is empty: no engine has written to it")
-    if status.st_size < SMALLEST_PAGE:
-        raise StoreUnreadable(f"{path} is not a SQLite database: it is too short to be one")
