@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import stat
+import zipfile
 from contextlib import closing
 from pathlib import Path
 
@@ -183,6 +184,19 @@ def test_a_damaged_file_and_other_files_are_refused(store: OwnStore, folder: Pat
     for path in (store.path, Path(f"{store.path}.afterrun-lock")):
         with pytest.raises(UsageError):
             restore(store, path)
+    assert content(store) == before
+
+
+def test_a_backup_of_another_kind_of_database_is_told_from_a_damaged_one(
+    store: OwnStore, folder: Path
+) -> None:
+    """An archive, as PostgreSQL stores have, is named for no SQLite file, with the store that it is for."""
+    with zipfile.ZipFile(folder / "b.zip", "w") as archive:
+        archive.writestr("afterrun.json", '{"format": "afterrun-postgresql-backup/1"}' * 99)
+    before = content(store)
+    with pytest.raises(Refused, match=r"b\.zip is no SQLite file.*goes back into PostgreSQL") as refusal:
+        restore(store, folder / "b.zip")
+    assert refusal.value.reason == "no-backup"
     assert content(store) == before
 
 

@@ -211,9 +211,9 @@ def sqlite_of(store: SqlStore) -> SQLite:
 
 @contextmanager
 def attached(dialect: SQLite, path: Path, *, writable: bool = False) -> Iterator[None]:
-    """Attach a file that exists. Raises `BackupFailed` if it is none of SQLite's."""
+    """Attach a file that exists. Raises `Refused` if it is none of SQLite's, and `BackupFailed`."""
     driver = dialect.driver
-    with backup_errors():
+    with backup_errors(), _only_databases(path):
         driver.execute(
             f"ATTACH ? AS {BACKUP}", (f"file:{quote(os.fsencode(path))}?mode={'rw' if writable else 'ro'}",)
         )
@@ -224,6 +224,21 @@ def attached(dialect: SQLite, path: Path, *, writable: bool = False) -> Iterator
             if driver.in_transaction:
                 driver.execute("ROLLBACK")
             driver.execute(f"DETACH {BACKUP}")
+
+
+@contextmanager
+def _only_databases(path: Path) -> Iterator[None]:
+    """Say of a file that SQLite cannot read what it should have been."""
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        if getattr(error, "sqlite_errorname", "") != "SQLITE_NOTADB":
+            raise
+        raise Refused(
+            "no-backup",
+            f"{path} is no SQLite file, or its beginning is damaged. A `removed` backup of a SQLite store is "
+            "one; that of a PostgreSQL store goes back into PostgreSQL. The store is unchanged",
+        ) from None
 
 
 @contextmanager
