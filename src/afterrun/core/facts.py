@@ -64,6 +64,8 @@ class Unit(NamedTuple):
         blocked: reasons that are unknown or broken, whatever the policy says.
         protected: reasons that can end, whatever the policy says.
         complete: false where the walk stopped before it had seen every member.
+        run: key of the run that a generation is of; ``None`` for a tree.
+        newer: newer generations of the same run, counted as far as anybody asks; ``None`` for a tree.
     """
 
     key: Key
@@ -76,6 +78,8 @@ class Unit(NamedTuple):
     protected: tuple[Reason, ...] = ()
     complete: bool = True
     settled: bool = True
+    run: Key = None
+    newer: int | None = None
 
 
 def key_text(key: Key) -> str:

@@ -80,7 +80,7 @@ def judge(unit: Unit, rules: Rules) -> Judgement:
         and rules.cutoff is not None
         and unit.end is not None
         and unit.end < rules.cutoff
-        and policy.keep_last is None
+        and (policy.keep_last is None or (unit.newer is not None and unit.newer >= policy.keep_last))
         and not policy.pins
     ):
         return EXPIRED
@@ -105,7 +105,8 @@ def _future(unit: Unit, now: Instant) -> list[Reason]:
 def _pins(unit: Unit, pins: frozenset[str]) -> list[Reason]:
     if not pins:
         return []
-    held = [text for text in map(key_text, unit.members) if text in pins]
+    names = unit.members if unit.run is None else (*unit.members, unit.run)
+    held = [text for text in map(key_text, names) if text in pins]
     return [Reason("pinned", f"{held[0]} is pinned")] if held else []
 
 
@@ -122,7 +123,10 @@ def _kept(unit: Unit, rules: Rules) -> list[Reason]:
             reasons.append(Reason("keep-for", "it is younger than keep_for"))
         if policy.before is not None and not unit.end < to_instant(policy.before):
             reasons.append(Reason("before", "it did not end before the given moment"))
-    if policy.keep_last is not None and unit.root_end is not None and unit.root_end <= latest:
+    if policy.keep_last is not None and unit.newer is not None:
+        if unit.newer < policy.keep_last:
+            reasons.append(Reason("keep-last", f"it is among the newest {policy.keep_last} of its run"))
+    elif policy.keep_last is not None and unit.root_end is not None and unit.root_end <= latest:
         group = tuple(unit.group[place] for place in rules.places)
         newest = rules.newest.get(group)
         if newest is None or rank(unit.root_end, unit.key) >= newest:

@@ -50,16 +50,30 @@ class JudgedPage(NamedTuple):
 class Plan:
     """What a policy means for one store at one ``now``."""
 
+    kind: str
     rules: Rules
     fingerprint: str
     streams: tuple[int, ...]
     notices: tuple[str, ...] = ()
 
+    @property
+    def cursor_name(self) -> str:
+        """Return what a place in its candidates is remembered under."""
+        return self.fingerprint if self.kind == "tree" else f"{self.fingerprint}/{self.kind}"
+
 
 def make_plan(
-    store: Store, policy: Policy, *, now: Instant, skip_streams: frozenset[int] = frozenset()
+    store: Store,
+    policy: Policy,
+    *,
+    now: Instant,
+    skip_streams: frozenset[int] = frozenset(),
+    whole: Policy | None = None,
 ) -> Plan:
-    """Resolve a policy against a store. Raises `UsageError` for a group column that the profile lacks."""
+    """Resolve a policy against a store. ``whole`` is the policy that it is the part of for one kind of unit.
+
+    Raises `UsageError` for a group column that the profile lacks.
+    """
     columns = store.group_columns
     wanted = columns if policy.group_by is None else policy.group_by
     for name in wanted:
@@ -80,7 +94,13 @@ def make_plan(
     rules = Rules(now=now, policy=policy, cutoff=policy.cutoff(now), places=places, newest=newest)
     streams = tuple(i for i in range(len(store.streams())) if i not in skip_streams)
     notices = tuple(_stray_pins(store, policy))
-    return Plan(rules=rules, fingerprint=fingerprint(store, policy), streams=streams, notices=notices)
+    return Plan(
+        kind=store.kind,
+        rules=rules,
+        fingerprint=fingerprint(store, whole or policy),
+        streams=streams,
+        notices=notices,
+    )
 
 
 def _stray_pins(store: Store, policy: Policy) -> Iterator[str]:

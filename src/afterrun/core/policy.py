@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final, Literal
@@ -14,6 +14,9 @@ DEFAULT_GRACE: Final = timedelta(hours=1)
 """Time after the end before age counts: late writes of a run that has just ended settle in it."""
 
 MAX_KEEP_LAST: Final = 1_000_000_000
+
+GENERATION_RULES: Final = ("keep_for", "before", "keep_last")
+"""Rules that generations have of their own."""
 
 
 class Forever(Enum):
@@ -38,8 +41,12 @@ class Policy:
         group_by: the profile's group columns that make a group; ``None`` takes all of them.
         grace: a unit that ended less than this ago stays, whatever the other rules say.
         pins: ids of runs whose unit stays.
+        generations: what to keep of the superseded generations of runs that stay; ``None`` keeps all. Its
+            ``keep_last`` counts the newest of each run, the current one included. Grace and pins are those
+            of the whole policy.
 
-    Raises `UsageError` for a value that makes no sense and `Refused` for a policy without a rule.
+    A policy with nothing but ``generations`` touches no whole run. Raises `UsageError` for a value that makes
+    no sense and `Refused` for a policy without a rule.
     """
 
     keep_for: timedelta | Forever | None = None
@@ -49,10 +56,11 @@ class Policy:
     group_by: tuple[str, ...] | None = None
     grace: timedelta = DEFAULT_GRACE
     pins: frozenset[str] = field(default_factory=frozenset)
+    generations: Policy | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
-        if self.keep_for is None and self.before is None and self.keep_last is None:
+        if not self.has_rules and self.generations is None:
             raise Refused(
                 "empty-policy",
                 "the policy keeps nothing, so it is refused: give --keep-for 30d, --keep-last 10 or "
@@ -68,6 +76,21 @@ class Policy:
             raise UsageError("grace cannot be negative")
         if self.before is not None and self.before.tzinfo is None:
             raise UsageError("before needs a time zone")
+        if self.generations is not None and (self.generations.generations or self.generations.group_by):
+            raise UsageError("generations have no generations of their own, and no groups but their runs")
+
+    @property
+    def has_rules(self) -> bool:
+        """Say whether it lets any whole run go."""
+        return self.keep_for is not None or self.before is not None or self.keep_last is not None
+
+    def of(self, kind: str) -> Policy | None:
+        """Return what it means for units of one kind, or ``None`` where it lets none of them go."""
+        if kind != "generation":
+            return self if self.has_rules else None
+        if self.generations is None:
+            return None
+        return replace(self.generations, grace=self.grace, pins=self.pins)
 
     def cutoff(self, now: Instant) -> Instant | None:
         """Return the instant a unit must have ended before, by the rules of age; ``None`` is never."""
@@ -100,4 +123,7 @@ class Policy:
         words["grace"] = format_duration(self.grace)
         if self.pins:
             words["pins"] = len(self.pins)
+        if self.generations is not None:
+            rules = self.generations.canonical()
+            words["generations"] = {name: rules[name] for name in GENERATION_RULES if name in rules}
         return words

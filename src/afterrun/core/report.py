@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -48,7 +49,11 @@ class UnitCounts:
 
 @dataclass(slots=True, kw_only=True)
 class Report:
-    """What one plan or sweep comes to. Sizes are bytes, times seconds."""
+    """What one plan or sweep comes to. Sizes are bytes, times seconds.
+
+    ``units`` are those of ``kind``; ``others`` are those of the kinds that came after it, by kind. All else
+    is of all kinds together.
+    """
 
     store: str
     profile: str
@@ -59,6 +64,7 @@ class Report:
     fingerprint: str
     kind: str = "tree"
     units: UnitCounts = field(default_factory=UnitCounts)
+    others: dict[str, UnitCounts] = field(default_factory=dict)
     rows: Counter[str] = field(default_factory=Counter)
     keys_forgotten: int = 0
     logical_bytes: int = 0
@@ -79,6 +85,47 @@ class Report:
     interrupted: dict[str, object] | None = None
     reclaim: Reclaim | None = None
 
+    @property
+    def kinds(self) -> Mapping[str, UnitCounts]:
+        """Return the counts of each kind of unit."""
+        return {self.kind: self.units, **self.others}
+
+    @property
+    def scanned(self) -> int:
+        """Return how many candidates were looked at, of all kinds."""
+        return sum(units.scanned for units in self.kinds.values())
+
+    @property
+    def removed(self) -> int:
+        """Return how many units went, of all kinds."""
+        return sum(units.removed for units in self.kinds.values())
+
+    @property
+    def deferred(self) -> int:
+        """Return how many units failed alone, of all kinds."""
+        return sum(units.deferred for units in self.kinds.values())
+
+    @property
+    def would_go(self) -> int:
+        """Return how many units a plan lets go, of all kinds, after what a plan file leaves out."""
+        return sum(units.expired - units.skipped.total() for units in self.kinds.values())
+
+    def add(self, later: Report) -> None:
+        """Take in what came of the units of another kind, which followed."""
+        self.others.update(later.kinds)
+        self.rows.update(later.rows)
+        self.keys_forgotten += later.keys_forgotten
+        self.logical_bytes += later.logical_bytes
+        self.backlog_before += later.backlog_before
+        self.backlog_after += later.backlog_after
+        self.seconds += later.seconds
+        self.longest_batch = max(self.longest_batch, later.longest_batch)
+        self.batches += later.batches
+        self.ended, self.message = later.ended, later.message or self.message
+        self.notices += [notice for notice in later.notices if notice not in self.notices]
+        self.oversized += later.oversized
+        self.large += later.large
+
     def as_json(self) -> dict[str, object]:
         """Return the object that ``--json`` prints."""
         return {
@@ -89,7 +136,7 @@ class Report:
             "now": iso(self.now),
             "policy": self.policy,
             "fingerprint": self.fingerprint,
-            "units": {self.kind: self.units.as_json()},
+            "units": {kind: units.as_json() for kind, units in self.kinds.items()},
             "rows": dict(self.rows),
             "blobs": {"count": 0, "bytes": 0},
             "keys_forgotten": self.keys_forgotten,

@@ -69,6 +69,9 @@ def mentioned_tables(profile: Profile) -> frozenset[str]:
     names.update(edge.via.table for edge in tree.edges if edge.via)
     names.update(lookup.table for lookup in tree.lookup.values())
     names.update(protection.table for protection in tree.protect if protection.table)
+    generation = profile.units.generation
+    if generation is not None:
+        names.update(rows.table for rows in generation.rows)
     return frozenset(names)
 
 

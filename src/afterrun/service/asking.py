@@ -103,7 +103,7 @@ def keep_rest(report: Report, state: StoreState, plan: Plan, *, allowance: int) 
 def cut_off(store: SqlStore, policy: Policy, *, now: Instant) -> Report:
     """Report a sweep that the host's end cut off while it planned."""
     rules = Rules(now=now, policy=policy, cutoff=None, places=(), newest={})
-    plan = Plan(rules=rules, fingerprint=fingerprint(store, policy), streams=())
+    plan = Plan(kind=store.kind, rules=rules, fingerprint=fingerprint(store, policy), streams=())
     report = new_report(store, plan, dry_run=False)
     report.ended = "interrupted"
     return report

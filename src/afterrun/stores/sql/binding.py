@@ -17,7 +17,7 @@ from afterrun.core.facts import Key, Scalar, Status
 from afterrun.core.tree import TreeModel
 from afterrun.profiles import Profile
 from afterrun.profiles.detect import mentioned_tables, unmentioned_references, version_table
-from afterrun.profiles.model import Owned, Protection, Tree, Via
+from afterrun.profiles.model import GenerationRows, Owned, Protection, Tree, Via
 from afterrun.stores.sql.dialect import Column, Dialect
 
 MAX_DIGITS: Final = 19
@@ -267,7 +267,9 @@ class Binding:
 
     def _optional(self) -> set[str]:
         """Return the tables that need not exist: they are optional wherever the profile names them."""
-        parts: list[Owned | Protection] = [*self.tree.owned, *self.tree.protect]
+        generation = self.profile.units.generation
+        parts: list[Owned | Protection | GenerationRows] = [*self.tree.owned, *self.tree.protect]
+        parts += [] if generation is None else generation.rows
         firm = {*self.profile.detect.tables, *(part.table for part in parts if not part.optional)}
         return {part.table for part in parts if part.optional and part.table is not None} - firm
 
@@ -278,6 +280,9 @@ class Binding:
         named: set[tuple[str, tuple[str, ...]]] = {(self.tree.table, (self.tree.key,))}
         named.update((link.table, (link.key,)) for link in links)
         named.update((lookup.table, tuple(lookup.on)) for lookup in self.tree.lookup.values())
+        generation = self.profile.units.generation
+        if generation is not None:
+            named.add((generation.table, generation.key))
         for table, columns in sorted(named):
             shape = self._shapes.get(table)
             if shape is None or not set(columns) <= set(shape.columns):
@@ -310,17 +315,23 @@ class Binding:
             need(tree.table, *lookup.on.values())
             need(lookup.table, *(c.partition(".")[2] for c in addressed if c.startswith(f"{alias}.")))
         need(tree.table, *(c for c in addressed if c.partition(".")[0] not in tree.lookup))
-        for edge in tree.edges:
-            need_via(edge.via)
         for owned in tree.owned:
             need(owned.table, owned.column)
-            need_via(owned.via)
+        for via in (*(edge.via for edge in tree.edges), *(owned.via for owned in tree.owned)):
+            need_via(via)
         for protection in tree.protect:
             if protection.table:
                 columns = [protection.column, protection.by_live]
                 columns += [protection.overdue.column] if protection.overdue else []
                 need(protection.table, *protection.where, *(column for column in columns if column))
+        for table, names in self._generation_columns():
+            need(table, *names)
         return needed
+
+    def _generation_columns(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the tables that the profile names for generations, each with columns of it."""
+        if self.profile.units.generation is not None:
+            yield from self.profile.units.generation.addressed(self.tree.table)
 
     def mentioned(self) -> frozenset[str]:
         """Return the tables of this database that the profile names."""

@@ -118,6 +118,12 @@ class Dialect(Protocol):
     def bind_keys(self, keys: Sequence[Key]) -> object:
         """Return the value for the parameter of `keys_in`."""
 
+    def rows_in(self, columns: Sequence[Column], parameter: str = "keys") -> Column:
+        """Return the condition that columns, together, are one of the composite keys of one bound value."""
+
+    def bind_rows(self, keys: Sequence[Key]) -> object:
+        """Return the value for the parameter of `rows_in`. Numbers and text only."""
+
     def parameter(self, name: str, value: Scalar) -> Column:
         """Return a parameter that stands for a value as it was read from a column."""
 

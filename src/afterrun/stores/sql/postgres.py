@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -224,6 +225,14 @@ class Postgres:
         if "\\" in joined or '"' in joined:
             joined = joined.replace("\\", "\\\\").replace('"', '\\"')
         return '{"' + joined.replace("\0", '","') + '"}'
+
+    def rows_in(self, columns: Sequence[Column], parameter: str = "keys") -> Column:
+        """Compare with a JSON array of arrays, each value cast to the type of its column."""
+        return postgres_keys.rows_among(columns, sa.bindparam(parameter))
+
+    def bind_rows(self, keys: Sequence[Key]) -> object:
+        """Return the keys as a JSON array of arrays."""
+        return json.dumps(keys, ensure_ascii=False)
 
     def parameter(self, name: str, value: Scalar) -> Column:  # noqa: ARG002 - SQLite needs it
         """Return a parameter whose type the server takes from what it is compared with."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import JSONB
 
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.postgres_types import INTEGERS, NUMBERS, PADDED, TEXTS, Stored, type_of
@@ -33,6 +35,20 @@ def among(column: Column, given: sa.BindParameter[Any]) -> Column:
     if spelling in NUMBERS:
         return column == sa.func.any(_each(keys, NUMBER, Stored("numeric")))
     return sa.cast(column, sa.Text()) == sa.func.any(keys)
+
+
+def rows_among(columns: Sequence[Column], given: sa.BindParameter[Any]) -> Column:
+    """Return the condition that columns, together, are one of the keys given as a JSON array of arrays."""
+    each = (
+        sa.func.jsonb_array_elements(sa.cast(given, JSONB()))
+        .table_valued(sa.column("each", JSONB()), name="given")
+        .render_derived()
+    )
+    parts = [
+        sa.cast(each.c.each.op("->>")(sa.literal_column(str(place))), column.type)
+        for place, column in enumerate(columns)
+    ]
+    return sa.tuple_(*columns).in_(sa.select(*parts).select_from(each))
 
 
 def _each(keys: Column, pattern: str, kind: sa.types.TypeEngine[Any]) -> Column:

@@ -218,6 +218,19 @@ class SQLite:
         """Return the keys as a JSON array."""
         return json.dumps(list(keys), ensure_ascii=False)
 
+    def rows_in(self, columns: Sequence[Column], parameter: str = "keys") -> Column:
+        """Compare with a JSON array of arrays."""
+        each = sa.func.json_each(sa.bindparam(parameter)).table_valued("value")
+        parts = [
+            sa.func.json_extract(each.c.value, sa.literal_column(f"'$[{place}]'"))
+            for place in range(len(columns))
+        ]
+        return sa.tuple_(*columns).in_(sa.select(*parts))
+
+    def bind_rows(self, keys: Sequence[Key]) -> object:
+        """Return the keys as a JSON array of arrays."""
+        return json.dumps(keys, ensure_ascii=False)
+
     def parameter(self, name: str, value: Scalar) -> Column:
         """Return a parameter; text that is no UTF-8 can only be bound as bytes."""
         parameter: sa.BindParameter[Any] = sa.bindparam(name)

@@ -162,7 +162,7 @@ class SqlStore:
         row = self.dialect.execute(sa.select(sa.func.max(column)).select_from(versions))[0]
         return "unknown" if row[0] is None else str(row[0])
 
-    def _check_version(self) -> None:
+    def check_version(self) -> None:
         """Make sure, within a batch, that the engine has not changed what its rows mean."""
         version = self._read_version()
         if version != self._schema.version:
@@ -265,6 +265,30 @@ class SqlStore:
         """Return the units whose roots have these keys, as they are now, without a lock."""
         return self._reader.units(keys)
 
+    def units_of(self, runs: Collection[Key]) -> Mapping[Key, Unit]:
+        """Return the unit that each of these runs belongs to, but for runs whose root is not to be found."""
+        roots = self._roots_of(runs)
+        units = {unit.key: unit for unit in self._reader.units(sorted(set(roots.values()), key=str))}
+        return {run: units[root] for run, root in roots.items() if root in units}
+
+    def _roots_of(self, runs: Collection[Key]) -> Mapping[Key, Key]:
+        """Climb from all of these runs at once, a level at a time."""
+        found: dict[Key, Key] = {}
+        above = {run: run for run in runs if readable(run)}
+        for _ in range(self.binding.tree.max_depth + 1):
+            keys = sorted(set(above.values()), key=str)
+            rows = {row.key: row for chunk in chunks(keys) for row in self._reader.rows(chunk)}
+            higher: dict[Key, Key] = {}
+            for run, key in above.items():
+                parent = rows[key].parent if key in rows else None
+                if parent is not None and readable(parent):
+                    higher[run] = parent
+                found[run] = key if key in rows else found.get(run, key)
+            if not higher:
+                return found
+            above = higher
+        return {run: root for run, root in found.items() if run not in above}
+
     def known(self, texts: Collection[str]) -> frozenset[str]:
         """Return those of these ids that a run has."""
         keys = [key for text in texts for key in _spelled(text)]
@@ -352,7 +376,7 @@ class SqlStore:
             self.dialect.locked(seconds),
             self._reader,
             self.removal,
-            check=self._check_version,
+            check=self.check_version,
             rows=self._rows,
             reaching=Reaching(self.reach, self.dialect),
         )

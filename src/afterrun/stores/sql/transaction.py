@@ -13,16 +13,41 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Protocol, Self
 
 import sqlalchemy as sa
 
 from afterrun.core.errors import UnitFailure
-from afterrun.core.facts import Reason, Unit
+from afterrun.core.facts import Key, Reason, Unit
 from afterrun.core.tree import chunks
 from afterrun.stores.sql.elsewhere import Reaching
 from afterrun.stores.sql.facts import Facts, RunReader, to_row
-from afterrun.stores.sql.removal import Removal, sorted_keys
+from afterrun.stores.sql.removal import sorted_keys
+
+
+class Reader(Protocol):
+    """Reads units again within a batch."""
+
+    def units(self, keys: Sequence[Key]) -> Sequence[Unit]:
+        """Return the units with these keys."""
+
+
+class Remover(Protocol):
+    """Removes the rows of units within a batch."""
+
+    def remove(self, units: Sequence[Unit], *, max_rows: int) -> Mapping[str, int]:
+        """Remove them; return rows by table."""
+
+
+class Locks(Protocol):
+    """Locks the rows of units within a batch, where others write beside it."""
+
+    def units(self, units: Sequence[Unit]) -> Sequence[Unit]:
+        """Lock the members and read the units again."""
+
+    def newcomers(self, units: Sequence[Unit]) -> bool:
+        """Say whether something that needs them has come since they were read."""
+
 
 LOCKED: Final = Reason("locked", "another transaction holds a row of it")
 
@@ -104,11 +129,11 @@ class SqlTransaction:
     def __init__(
         self,
         lock: AbstractContextManager[None],
-        reader: RunReader,
-        removal: Removal,
+        reader: Reader,
+        removal: Remover,
         *,
         check: Callable[[], None],
-        rows: RowLocks | None,
+        rows: Locks | None,
         reaching: Reaching,
     ) -> None:
         """Prepare a batch; it begins on entry, and then ``check`` may refuse."""

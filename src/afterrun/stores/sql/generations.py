@@ -1,0 +1,382 @@
+"""Superseded generations of runs that stay, behind the store protocol: one pass over them beside the trees'.
+
+No engine has an index by their end, so a pass goes over all of them in the order of their keys. One that
+goes with its whole tree is left to that: it must not be counted twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from afterrun.core.errors import StoreFailure, UnitFailure, UnitNotFound
+from afterrun.core.facts import Key, Reason, Scalar, Unit, key_text, readable
+from afterrun.core.judge import Group, Rank
+from afterrun.core.store import Census, Cursor, Outside, Page, Schema, Stream
+from afterrun.core.times import Instant
+from afterrun.core.tree import chunks
+from afterrun.profiles.model import Generation
+from afterrun.stores.sql.dialect import Column
+from afterrun.stores.sql.elsewhere import Reach, Reaching
+from afterrun.stores.sql.generation_facts import CHUNK, GenerationFacts, GenerationReader, GenerationRow
+from afterrun.stores.sql.parts import plain_table
+from afterrun.stores.sql.store import SqlStore
+from afterrun.stores.sql.transaction import LOCKED, SqlTransaction
+
+LEAVING: Final = Reason("goes-with-its-tree", "all of its run goes, so this need not go by itself")
+
+Leaving = Callable[[Collection[Key]], Collection[Key]]
+"""Tells which of these runs go whole."""
+
+
+class SqlGenerations:
+    """The generations of one SQL store. It owns nothing: the store is closed by whoever opened it."""
+
+    kind = "generation"
+    group_columns: tuple[str, ...] = ()
+
+    def __init__(
+        self, store: SqlStore, generation: Generation, *, keep_last: int | None, leaving: Leaving | None
+    ) -> None:
+        """Compile the statements. ``keep_last`` is the policy's, ``leaving`` tells which runs go whole."""
+        self._store = store
+        self._dialect = store.dialect
+        self.facts = GenerationFacts(store.facts, generation, keep_last=keep_last or 1)
+        self.reader = GenerationReader(self.facts)
+        self.removal = GenerationRemoval(self.facts)
+        self._locks = GenerationLocks(self.facts, self.reader) if self._dialect.locks_rows else None
+        self._leaving = leaving
+
+    @property
+    def url(self) -> str:
+        """Return where the store is, with any password masked."""
+        return self._store.url
+
+    @property
+    def identity(self) -> str:
+        """Return what names this very store."""
+        return self._store.identity
+
+    @property
+    def profile_name(self) -> str:
+        """Return the profile's name."""
+        return self._store.profile_name
+
+    @property
+    def hold(self) -> float:
+        """Return the seconds a live batch should hold locks."""
+        return self._store.hold
+
+    def schema(self) -> Schema:
+        """Return the schema of the store."""
+        return self._store.schema()
+
+    def now(self) -> Instant:
+        """Read the clock of the store."""
+        return self._store.now()
+
+    def newest(self, now: Instant) -> Instant | None:
+        """Return the newest credible time in the run table."""
+        return self._store.newest(now)
+
+    def streams(self) -> tuple[Stream, ...]:
+        """Return the one order of candidates: that of their keys."""
+        return (Stream("key", indexed=True),)
+
+    def has_rows(self, stream: int) -> bool:  # noqa: ARG002 - there is one
+        """Say whether there is any generation."""
+        one: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(self.facts.table).limit(1)
+        return bool(self._dialect.execute(one))
+
+    def page(self, cursor: Cursor, *, cutoff: Instant, limit: int) -> Page:
+        """Return the units of the next raw keys, but for current generations, which no policy lets go."""
+        rows = self.reader.page(_place(cursor), limit=limit)
+        units = self.reader.build([row for row in rows if not row.is_current])
+        following = None if len(rows) < limit else Cursor(0, None, _mark(rows))
+        return Page(self._set_apart(units, cutoff), len(rows), following)
+
+    def _set_apart(self, units: Sequence[Unit], cutoff: Instant) -> Sequence[Unit]:
+        """Leave to their trees what goes with them."""
+        if self._leaving is None:
+            return units
+        old = {unit.run for unit in units if not unit.blocked and unit.end is not None and unit.end < cutoff}
+        gone = set(self._leaving(old)) if old else set()
+        if not gone:
+            return units
+        return [
+            unit._replace(protected=(LEAVING, *unit.protected)) if unit.run in gone else unit
+            for unit in units
+        ]
+
+    def remaining(self, cursor: Cursor, *, cutoff: Instant, streams: Collection[int]) -> int:  # noqa: ARG002 - no index knows of time
+        """Count superseded generations after the cursor; an upper bound of what may still go."""
+        if not streams:
+            return 0
+        place = _place(cursor)
+        facts = self.facts
+        statement = sa.select(sa.func.count()).select_from(facts.source).where(self._superseded())
+        parameters: dict[str, object] = {}
+        if place is not None:
+            after = [self._dialect.parameter(f"after{at}", None) for at in range(len(place))]
+            statement = statement.where(sa.tuple_(*facts.key) > sa.tuple_(*after))
+            parameters = {f"after{at}": self._dialect.bind(value) for at, value in enumerate(place)}
+        return int(self._dialect.execute(statement, parameters)[0][0])
+
+    def _superseded(self) -> Column:
+        facts = self.facts
+        return facts.key[1] < facts.runs.c[facts.generation.current]
+
+    def find(self, text: str) -> Unit:
+        """Return the generation with this id: that of its run, a slash, and its number."""
+        for key in _spelled(text):
+            units = self.reader.units([key])
+            if units:
+                return units[0]
+        raise UnitNotFound(f"no generation of {self.url} has the id {text[:120]!r}")
+
+    def known(self, texts: Collection[str]) -> frozenset[str]:
+        """Return those of these ids that a run has, or a generation."""
+        runs = self._store.known(texts)
+        return runs | {text for text in texts if text not in runs and self._has(text)}
+
+    def _has(self, text: str) -> bool:
+        try:
+            self.find(text)
+        except UnitNotFound:
+            return False
+        return True
+
+    def describe(self, unit: Unit) -> Sequence[Mapping[str, Scalar]]:
+        """Return run, number, status and end."""
+        return [
+            {"run": key_text(row.key), "parent": key_text(row.run), "status": row.status, "end": unit.end}
+            for row in self.reader.rows([unit.key])
+        ]
+
+    def newest_kept(
+        self,
+        places: Sequence[int],  # noqa: ARG002 - each generation knows how many are newer
+        *,
+        count: int,  # noqa: ARG002
+        any_status: bool,  # noqa: ARG002
+        now: Instant,  # noqa: ARG002
+    ) -> Mapping[Group, Rank]:
+        """Return nothing: each generation says by itself how many of its run are newer."""
+        return {}
+
+    def groups(self, places: Sequence[int]) -> int:  # noqa: ARG002 - there are none
+        """Return 0: runs are their groups."""
+        return 0
+
+    def census(self) -> Census:
+        """Count the rows of the table of generations by status."""
+        status = self.facts.table.c[self.facts.generation.status]
+        rows = self._dialect.execute(
+            sa.select(status, sa.func.count()).select_from(self.facts.table).group_by(status)
+        )
+        counts: Counter[str] = Counter()
+        unknown: Counter[str] = Counter()
+        for word, count in rows:
+            counts[key_text(word)] += int(count)
+            if word not in self.facts.statuses:
+                unknown[key_text(word)] += int(count)
+        return Census(counts, unknown)
+
+    def outside(self, *, cutoff: Instant | None, now: Instant) -> Outside:  # noqa: ARG002 - pages meet all but these
+        """Count the current generations, which pages pass by; all of them, where no page is read."""
+        facts = self.facts
+        current = facts.key[1] == facts.runs.c[facts.generation.current]
+        statement = sa.select(sa.func.count()).select_from(facts.source)
+        count = int(self._dialect.execute(statement.where(current))[0][0])
+        if cutoff is not None:
+            return Outside(protected={"current-generation": count} if count else {}, members=count)
+        rows = int(self._dialect.execute(statement)[0][0])
+        return Outside(
+            recent=rows - count, protected={"current-generation": count} if count else {}, members=rows
+        )
+
+    def weigh(self, units: Sequence[Unit]) -> Sequence[int]:
+        """Return the rows of each unit."""
+        return self.removal.weigh(units)
+
+    def count(self, units: Sequence[Unit]) -> Mapping[str, int]:
+        """Return the rows by table that removing these units would take."""
+        return self.removal.count(units)
+
+    def measure(self, units: Sequence[Unit]) -> tuple[int, int]:
+        """Return bytes and rows of these units."""
+        return self.removal.measure(units)
+
+    def forgets(self, units: Sequence[Unit]) -> int:  # noqa: ARG002 - their runs stay
+        """Return 0: no idempotency key goes with a generation."""
+        return 0
+
+    def transaction(self, *, seconds: float) -> SqlTransaction:
+        """Start a batch."""
+        return SqlTransaction(
+            self._dialect.locked(seconds),
+            self.reader,
+            self.removal,
+            check=self._store.check_version,
+            rows=self._locks,
+            reaching=Reaching(Reach(), self._dialect),
+        )
+
+    def settle(self) -> None:
+        """Write back what a commit left for later."""
+        self._store.settle()
+
+
+MAX_DIGITS: Final = 19
+"""Characters of a number that fits any database's integers."""
+
+
+def _spelled(text: str) -> list[Key]:
+    """Return the keys that an id, as a person types it, may stand for."""
+    run, slash, number = text.rpartition("/")
+    if not (slash and _is_number(number)):
+        return []
+    keys: list[Key] = [(run, int(number))]
+    if _is_number(run):
+        keys.append((int(run), int(number)))
+    return [key for key in keys if readable(key)]
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.removeprefix("-").isdecimal() and len(text) < MAX_DIGITS
+
+
+def _place(cursor: Cursor) -> list[Scalar] | None:
+    """Return the raw key that a cursor stands on."""
+    if cursor.tie is None:
+        return None
+    place: list[Scalar] = json.loads(str(cursor.tie))
+    return place
+
+
+def _mark(rows: Sequence[GenerationRow]) -> str:
+    """Write the last key of a page as one value. Raises `StoreFailure` if it can be no parameter."""
+    key = rows[-1].key
+    if not readable(key):
+        raise StoreFailure(
+            "unreadable-key", "the key of a generation is no plain text; nothing more was read"
+        )
+    return json.dumps(key)
+
+
+class GenerationRemoval:
+    """The statements that remove, count and weigh the rows of generations."""
+
+    def __init__(self, facts: GenerationFacts) -> None:
+        """Compile them, in the profile's order."""
+        self._dialect = facts.dialect
+        binding, generation = facts.binding, facts.generation
+        self._parts: list[tuple[str, sa.TableClause, list[Column]]] = []
+        for rows in generation.owned:
+            if rows.table in self._dialect.shapes:
+                table = plain_table(binding, rows.table)
+                theirs = {ours: theirs for theirs, ours in rows.on.items()}
+                self._parts.append((rows.table, table, [table.c[theirs[name]] for name in generation.key]))
+        own = plain_table(binding, generation.table)
+        self._parts.append((generation.table, own, [own.c[name] for name in generation.key]))
+        self.deletes = [
+            (name, sa.delete(table).where(self._dialect.rows_in(key))) for name, table, key in self._parts
+        ]
+
+    def remove(self, units: Iterable[Unit], *, max_rows: int) -> Mapping[str, int]:
+        """Remove all rows of these units, within the dialect's lock; return them by table.
+
+        Raises `UnitFailure` of kind ``oversized`` beyond ``max_rows``: the caller rolls back.
+        """
+        keys = sorted_keys(units)
+        removed = dict.fromkeys((name for name, _ in self.deletes), 0)
+        for name, statement in self.deletes:
+            for chunk in chunks(keys, CHUNK):
+                removed[name] += self._dialect.change(statement, {"keys": self._dialect.bind_rows(chunk)})
+            if sum(removed.values()) > max_rows:
+                raise UnitFailure("oversized", f"more than {max_rows} rows in one batch")
+        return removed
+
+    def count(self, units: Iterable[Unit]) -> Mapping[str, int]:
+        """Return the rows by table that `remove` would take."""
+        keys = sorted_keys(units)
+        return {
+            name: sum(int(row[0]) for row in self._rows(keys, table, key, [sa.func.count()]))
+            for name, table, key in self._parts
+        }
+
+    def weigh(self, units: Sequence[Unit]) -> Sequence[int]:
+        """Return the rows of each unit, over all tables."""
+        weights: Counter[Key] = Counter()
+        keys = sorted_keys(units)
+        for _, table, key in self._parts:
+            for *found, count in self._rows(keys, table, key, [*key, sa.func.count()], group=key):
+                weights[tuple(found)] += int(count)
+        return [weights[unit.key] for unit in units]
+
+    def measure(self, units: Iterable[Unit]) -> tuple[int, int]:
+        """Return bytes of content and number of rows of these units."""
+        keys = sorted_keys(units)
+        size = rows = 0
+        for _, table, key in self._parts:
+            total = sa.func.coalesce(sa.func.sum(self._dialect.length(list(table.c))), 0)
+            for found in self._rows(keys, table, key, [total, sa.func.count()]):
+                size += int(found[0])
+                rows += int(found[1])
+        return size, rows
+
+    def _rows(
+        self,
+        keys: Sequence[Key],
+        table: sa.TableClause,
+        key: Sequence[Column],
+        columns: Sequence[Column],
+        *,
+        group: Sequence[Column] = (),
+    ) -> Iterable[Sequence[Any]]:
+        statement = sa.select(*columns).select_from(table).where(self._dialect.rows_in(key))
+        statement = statement.group_by(*group) if group else statement
+        for chunk in chunks(keys, CHUNK):
+            yield from self._dialect.execute(statement, {"keys": self._dialect.bind_rows(chunk)})
+
+
+class GenerationLocks:
+    """Locks on superseded rows alone, for a database where others write beside a batch."""
+
+    def __init__(self, facts: GenerationFacts, reader: GenerationReader) -> None:
+        """Compile the statement that locks, in the order of keys, so that two batches cannot deadlock."""
+        self._dialect = facts.dialect
+        self._reader = reader
+        self.statement = (
+            sa.select(*facts.key)
+            .select_from(facts.table)
+            .where(self._dialect.rows_in(facts.key))
+            .order_by(*facts.key)
+            .with_for_update(skip_locked=True, of=facts.table)
+        )
+
+    def units(self, units: Sequence[Unit]) -> list[Unit]:
+        """Lock the rows and read them again; what another transaction holds is protected meanwhile."""
+        keys = sorted_keys(units)
+        held = {
+            tuple(row)
+            for chunk in chunks(keys, CHUNK)
+            for row in self._dialect.execute(self.statement, {"keys": self._dialect.bind_rows(chunk)})
+        }
+        return [
+            unit if unit.key in held else unit._replace(protected=(LOCKED, *unit.protected))
+            for unit in self._reader.units(keys)
+        ]
+
+    def newcomers(self, units: Sequence[Unit]) -> bool:
+        """Say whether a reference to these generations has come since they were read."""
+        return self._reader.held(sorted_keys(units))
+
+
+def sorted_keys(units: Iterable[Unit]) -> list[Key]:
+    """Return the keys of units in order: neighbours in an index are changed together."""
+    return sorted((unit.key for unit in units), key=str)
