@@ -209,7 +209,7 @@ class StoreWatch:
             self._say(
                 logging.WARNING,
                 APPROVAL_WANTED,
-                units=report.units.expired,
+                units=report.would_go,
                 fingerprint=report.fingerprint,
             )
         elif outcome.ended in {*UNSWEPT, "locked"}:

@@ -59,6 +59,8 @@ class PolicyOptions:
     group_by: tuple[str, ...]
     grace: str | None
     pin: tuple[str, ...]
+    generations_keep_for: str | None
+    generations_keep_last: int | None
     policy_file: str | None
 
     def resolve(self, store: str) -> tuple[Policy, bool]:
@@ -79,7 +81,10 @@ class PolicyOptions:
             "grace": self.grace,
             "pins": [*text.pins, *self.pin],
         }
-        given = {name: value for name, value in said.items() if value is not None}
+        rules = {"keep_for": self.generations_keep_for, "keep_last": self.generations_keep_last}
+        given: dict[str, object] = {name: value for name, value in said.items() if value is not None}
+        own = {name: value for name, value in rules.items() if value is not None}
+        given["generations"] = text.generations.model_copy(update=own)
         return text.model_copy(update=given).policy(), approve
 
 
@@ -174,6 +179,17 @@ POLICY: Final = (
     ),
     click.option("--grace", metavar="D", help="Keep what ended less than this ago. Default: 1h."),
     click.option("--pin", multiple=True, metavar="ID", help="Keep the unit of this run. May be repeated."),
+    click.option(
+        "--generations-keep-for",
+        metavar="D",
+        help="Keep superseded generations of runs that stay for this long. Default: for ever.",
+    ),
+    click.option(
+        "--generations-keep-last",
+        type=int,
+        metavar="N",
+        help="Keep the newest N generations of each run, the current one included.",
+    ),
     click.option(
         "--policy",
         "policy_file",

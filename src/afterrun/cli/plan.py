@@ -22,7 +22,7 @@ from afterrun.cli.options import (
     store_argument,
 )
 from afterrun.cli.plan_file import PlanWriter
-from afterrun.cli.render import counted, notes, report_parts, table, would_go
+from afterrun.cli.render import counted, notes, report_parts, table
 from afterrun.cli.session import Session
 from afterrun.cli.text import distance, size, visible
 from afterrun.core.errors import Exit
@@ -110,7 +110,7 @@ def _ages(outlook: Outlook) -> RenderableType:
     """Lay out the asked policy beside the other ages, a column each."""
     report, ahead = outlook.report, outlook.ahead
     rows = [
-        ("units", counted(would_go(report)), *(_about(part, part.units) for part in ahead)),
+        ("units", counted(report.would_go), *(_about(part, part.units) for part in ahead)),
         ("rows", counted(sum(report.rows.values())), *(_about(part, part.rows) for part in ahead)),
         ("content", f"~{size(report.logical_bytes)}", *map(_content, ahead)),
     ]

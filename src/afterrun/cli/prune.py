@@ -23,7 +23,7 @@ from afterrun.cli.options import (
 from afterrun.cli.outcome import exit_of
 from afterrun.cli.plan_file import read_plan
 from afterrun.cli.progress import Watcher
-from afterrun.cli.render import counted, report_parts, would_go
+from afterrun.cli.render import counted, report_parts
 from afterrun.cli.session import Session
 from afterrun.cli.text import visible
 from afterrun.core.errors import Exit
@@ -87,7 +87,7 @@ def prune(
     with removal.open(store, profile=profile, writable=apply, datasources=datasources) as retention:
         only = None if listed is None else listed.ids_for(retention.store)
         preview = None if apply and yes else retention.plan(rules, only=only)
-        total = None if preview is None else would_go(preview)
+        total = None if preview is None else preview.would_go
         if preview is not None and backup is not None:
             preview.notices.extend(retention.backup_notices(backup.kind))
         if preview is not None and not (apply and total):
@@ -123,7 +123,7 @@ def _check_consent(backup: BackupOrder | None, *, no_backup: bool, yes: bool) ->
 def _agreed(session: Session, preview: Report, backup: BackupOrder | None) -> bool:
     """Show the plan and ask, both on standard error."""
     session.screen.aside(*report_parts(preview))
-    what = f"Remove {counted(would_go(preview))} units"
+    what = f"Remove {counted(preview.would_go)} units"
     if backup is None:
         return session.screen.ask(f"{what} for good, without a backup?")
     return session.screen.ask(f"{what} after a backup to {visible(backup.path)}?")

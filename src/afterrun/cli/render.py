@@ -17,7 +17,7 @@ from rich.table import Table
 from afterrun.cli.failure import Failure
 from afterrun.cli.space import outcome_lines
 from afterrun.cli.text import LONGEST, message_lines, moment, seconds, size, to_json, visible
-from afterrun.core.report import Report
+from afterrun.core.report import Report, UnitCounts
 from afterrun.core.space import Reclaim
 
 WIDTH: Final = 110
@@ -137,7 +137,7 @@ def counted(number: int) -> str:
 def report_parts(report: Report, *, more: Iterable[RenderableType] = ()) -> list[RenderableType]:
     """Lay out a plan or what a removal did; ``more`` stands between the figures and the notes."""
     parts: list[RenderableType] = [table("", "", rows=_head(report)), ""]
-    parts.append(table("units", "count", rows=_unit_rows(report), numbers=[1]))
+    parts += list(_unit_tables(report))[:-1]
     rows = [(name, counted(count)) for name, count in report.rows.items() if count]
     if rows:
         would = "rows that would go" if report.dry_run else "rows removed"
@@ -185,17 +185,25 @@ def _words(value: object) -> str:
     return "+".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _unit_rows(report: Report) -> Iterable[tuple[str, str]]:
-    units = report.units
-    if report.dry_run:
-        yield "would go", counted(would_go(report))
+def _unit_tables(report: Report) -> Iterable[RenderableType]:
+    for kind, units in report.kinds.items():
+        rows = list(_unit_rows(units, dry_run=report.dry_run))
+        if kind == report.kind and report.keys_forgotten:
+            rows.append(("idempotency keys forgotten", counted(report.keys_forgotten)))
+        yield table("units" if kind == "tree" else f"{kind}s", "count", rows=rows, numbers=[1])
+        yield ""
+
+
+def _unit_rows(units: UnitCounts, *, dry_run: bool) -> Iterable[tuple[str, str]]:
+    if dry_run:
+        yield "would go", counted(units.would_go)
     else:
         yield "removed", counted(units.removed)
     if units.deferred:
         yield "deferred", counted(units.deferred)
     for why, count in units.skipped.items():
         yield f"skipped, {why}", counted(count)
-    if units.recent or report.dry_run:  # a removal does not count what its pages never meet
+    if units.recent or dry_run:  # a removal does not count what its pages never meet
         yield "recent", counted(units.recent)
     for name, count in sorted(units.protected.items()):
         yield f"protected, {name}", counted(count)
@@ -203,13 +211,6 @@ def _unit_rows(report: Report) -> Iterable[tuple[str, str]]:
         yield f"blocked, {name}", counted(count)
     if units.unrooted:
         yield "runs that no root reaches", counted(units.unrooted)
-    if report.keys_forgotten:
-        yield "idempotency keys forgotten", counted(report.keys_forgotten)
-
-
-def would_go(report: Report) -> int:
-    """Return the units that a plan lets go, after what a plan file leaves out."""
-    return report.units.expired - sum(report.units.skipped.values())
 
 
 def _kept_in(report: Report) -> str:

@@ -260,5 +260,5 @@ def _row(store: StoreWatch) -> Sequence[str]:
 def _words(last: Outcome) -> str:
     report = last.report
     if last.ended == "guard" and report is not None:
-        return f"asks: {counted(report.units.expired)} units would go, fingerprint {report.fingerprint}"
+        return f"asks: {counted(report.would_go)} units would go, fingerprint {report.fingerprint}"
     return f"{last.ended} ({last.kind})" if last.kind else last.ended

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
@@ -11,7 +11,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from afterrun.core.errors import AfterrunError
-from afterrun.core.policy import DEFAULT_GRACE, FOREVER, MAX_KEEP_LAST, Policy
+from afterrun.core.policy import DEFAULT_GRACE, FOREVER, MAX_KEEP_LAST, Forever, Policy
 from afterrun.core.times import parse_duration, parse_timestamp, utc
 
 MAX_PAUSE: Final = 100
@@ -66,6 +66,32 @@ class Text(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
+class GenerationsText(Text):
+    """The ``[policy.generations]`` table: what to keep of the superseded generations of runs that stay."""
+
+    keep_for: Age | None = Field(
+        None, description="Keep a superseded generation this long after its end: 12h, 7d, forever."
+    )
+    keep_last: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_KEEP_LAST,
+        description="Keep the newest N generations of each run, the current one included.",
+    )
+
+    def policy(self) -> Policy | None:
+        """Return the rules, or ``None`` without any. Raises `UsageError` for words that make no sense."""
+        if self.keep_for is None and self.keep_last is None:
+            return None
+        return Policy(keep_for=_keep_for(self.keep_for), keep_last=self.keep_last)
+
+
+def _keep_for(text: str | None) -> timedelta | Forever | None:
+    if text is None:
+        return None
+    return FOREVER if text == FOREVER.value else parse_duration(text)
+
+
 class PolicyText(Text):
     """The ``[policy]`` table, as people write it: durations are text such as ``30d``."""
 
@@ -84,28 +110,33 @@ class PolicyText(Text):
     )
     grace: Duration | None = Field(None, description="Keep what ended less than this ago. Default: 1h.")
     pins: list[str] = Field(default_factory=list, description="Ids of runs whose units stay.")
+    generations: GenerationsText = Field(
+        default_factory=GenerationsText,
+        description="What to keep of the superseded generations of runs that stay. Default: all.",
+    )
 
     def policy(self) -> Policy:
         """Return the policy. Raises `UsageError` for words that make no sense, `Refused` if it is empty."""
-        keep_for = None
-        if self.keep_for is not None:
-            keep_for = FOREVER if self.keep_for == FOREVER.value else parse_duration(self.keep_for)
         before = parse_timestamp(self.before) if isinstance(self.before, str) else self.before
         if before is not None:
             before = utc(before)
         return Policy(
-            keep_for=keep_for,
+            keep_for=_keep_for(self.keep_for),
             before=before,
             keep_last=self.keep_last,
             keep_last_counts=self.keep_last_counts,
             group_by=None if self.group_by is None else tuple(self.group_by),
             grace=DEFAULT_GRACE if self.grace is None else parse_duration(self.grace),
             pins=frozenset(self.pins),
+            generations=self.generations.policy(),
         )
 
     def merged(self, own: PolicyText) -> Self:
         """Return this policy with the keys that ``own`` sets in place of its own; pins add up."""
         update: dict[str, object] = {name: getattr(own, name) for name in own.model_fields_set}
+        rules = own.generations
+        more = {name: getattr(rules, name) for name in rules.model_fields_set}
+        update["generations"] = self.generations.model_copy(update=more)
         return self.model_copy(update=update | {"pins": [*self.pins, *own.pins]})
 
 

@@ -82,13 +82,22 @@ class Outlook:
         days: the calendar, oldest day first, if there is one.
     """
 
-    def __init__(self, store: Store, around: Surroundings, plan: Plan, *, calendar: bool = False) -> None:
-        """Prepare; nothing is read yet."""
+    def __init__(
+        self,
+        store: Store,
+        around: Surroundings,
+        plan: Plan,
+        *,
+        calendar: bool = False,
+        others: Sequence[Survey] = (),
+    ) -> None:
+        """Prepare; nothing is read yet. ``others`` count units of other kinds, of which it says no more."""
         self._store = store
         self._around = around
         self._plan = plan
         self._rules = age_rules(plan)
         self._survey = Survey(store, plan, watch=self._note)
+        self._others = others
         self._calendar = calendar
         self._by_day: Counter[tuple[int, bool]] = Counter()
         self._asked_rows = [0] * len(self._rules)
@@ -112,6 +121,9 @@ class Outlook:
         self._finish_held(standings)
         if self._calendar:
             self._finish_days()
+        for survey in self._others:
+            yield from survey.expired(page=page)
+            self.report.add(survey.report)
 
     def _note(self, page: Surveyed) -> None:
         asked, gone = self._plan.rules.cutoff, page.going

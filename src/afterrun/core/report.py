@@ -31,6 +31,11 @@ class UnitCounts:
     members: int = 0
     unrooted: int = 0
 
+    @property
+    def would_go(self) -> int:
+        """Return how many a plan lets go, after what a plan file leaves out."""
+        return self.expired - self.skipped.total()
+
     def as_json(self) -> dict[str, object]:
         """Return plain values, reasons in a fixed order."""
         return {
@@ -108,7 +113,7 @@ class Report:
     @property
     def would_go(self) -> int:
         """Return how many units a plan lets go, of all kinds, after what a plan file leaves out."""
-        return sum(units.expired - units.skipped.total() for units in self.kinds.values())
+        return sum(units.would_go for units in self.kinds.values())
 
     def add(self, later: Report) -> None:
         """Take in what came of the units of another kind, which followed."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from afterrun.core.guard import LARGE_COUNT, Decision, counting_limit, decide, is_first_contact
+from afterrun.core.guard import LARGE_COUNT, Count, Decision, counting_limit, decide, is_first_contact
 from afterrun.core.judge import Rules
 from afterrun.core.plan import Plan, count_expired, fingerprint, new_report
 from afterrun.core.policy import Policy
 from afterrun.core.report import Report
 from afterrun.core.store import Cursor
 from afterrun.core.times import Instant
+from afterrun.service.passes import Pass, Passes
 from afterrun.service.records import FINISHED
 from afterrun.state import StoreState
 from afterrun.stores.sql.store import SqlStore
@@ -30,9 +31,9 @@ class Approval:
     fingerprint: str | None = None
     always: bool = False
 
-    def is_spent(self, plan: Plan, state: StoreState) -> bool:
+    def is_spent(self, fingerprint: str, state: StoreState) -> bool:
         """Say whether it is of this plan and has served for an earlier sweep."""
-        return self.fingerprint == plan.fingerprint and state.is_spent(plan.fingerprint)
+        return self.fingerprint == fingerprint and state.is_spent(fingerprint)
 
 
 def empty_streams(store: SqlStore, state: StoreState) -> frozenset[int]:
@@ -50,26 +51,34 @@ def empty_streams(store: SqlStore, state: StoreState) -> frozenset[int]:
     return frozenset(empty)
 
 
-def may_begin(store: SqlStore, plan: Plan, state: StoreState, approval: Approval) -> Decision:
-    """Decide whether a sweep may remove, after counting as little as that takes."""
-    history = state.history(plan.fingerprint)
+def may_begin(passes: Passes, state: StoreState, approval: Approval) -> Decision:
+    """Decide whether a sweep may remove, after counting as little as that takes.
+
+    Only run trees are counted in a store that was swept before: of generations, most go each time.
+    """
+    history = state.history(passes.fingerprint)
     if approval.always:
         return Decision(allowed=True)
-    now = plan.rules.now
+    store, now = passes.trees.store, passes.rules.now
     first = is_first_contact(history, now=now, newest=store.newest(now))
-    if not first and _most_that_could_go(store, plan) <= LARGE_COUNT:
+    counted = [part for part in passes.removing if first or part is passes.trees]
+    if not first and sum(map(_most_that_could_go, counted)) <= LARGE_COUNT:
         return Decision(allowed=True)
-    expired = count_expired(store, plan, limit=counting_limit(history), page=PLAN_PAGE)
-    approved = approval.fingerprint == plan.fingerprint
+    limit, expired = counting_limit(history), Count(0, 0)
+    for part in counted:
+        found = count_expired(part.store, part.plan, limit=limit, page=PLAN_PAGE)
+        expired = Count(expired.units + found.units, expired.runs + found.runs)
+    approved = approval.fingerprint == passes.fingerprint
     return decide(history, first=first, expired=expired, approved=approved)
 
 
-def _most_that_could_go(store: SqlStore, plan: Plan) -> int:
+def _most_that_could_go(part: Pass) -> int:
     """Count candidates without judging them: an upper bound that costs one statement a stream."""
+    plan = part.plan
     if plan.rules.cutoff is None or not plan.streams:
         return 0
     start = Cursor(plan.streams[0])
-    return store.remaining(start, cutoff=plan.rules.cutoff, streams=plan.streams)
+    return part.store.remaining(start, cutoff=plan.rules.cutoff, streams=plan.streams)
 
 
 def ask(report: Report, why: str, *, stale: bool) -> None:
@@ -89,15 +98,15 @@ def show(report: Report, state: StoreState, *, stale: bool) -> None:
     if state.replaced:
         report.message = f"{state.replaced}; {report.message}"
     if not stale:  # who brings the last answer along has not seen this question
-        state.show(report.fingerprint, report.units.expired)
+        state.show(report.fingerprint, report.would_go)
 
 
-def keep_rest(report: Report, state: StoreState, plan: Plan, *, allowance: int) -> None:
+def keep_rest(report: Report, state: StoreState, fingerprint: str, *, allowance: int) -> None:
     """Give back what a sweep left of its approval, unless that has served."""
-    rest = allowance - report.units.removed
-    state.allow(plan.fingerprint, rest if report.ended != "completed" and rest > 0 else None)
+    rest = allowance - report.removed
+    state.allow(fingerprint, rest if report.ended != "completed" and rest > 0 else None)
     if report.ended in FINISHED:
-        state.spend(plan.fingerprint)
+        state.spend(fingerprint)
 
 
 def cut_off(store: SqlStore, policy: Policy, *, now: Instant) -> Report:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from afterrun.core.facts import Reason, Scalar, key_text
+from afterrun.core.errors import UnitNotFound
+from afterrun.core.facts import Reason, Scalar, Unit, key_text
 from afterrun.core.judge import Verdict, judge
-from afterrun.core.plan import Plan
 from afterrun.core.times import Instant
-from afterrun.stores.sql.store import SqlStore
+from afterrun.service.passes import Pass, Passes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,10 +29,14 @@ class Explanation:
     policy: Mapping[str, object]
 
 
-def explained(store: SqlStore, plan: Plan, run: str) -> Explanation:
-    """Say everything that decides about the unit of one run. Raises `UnitNotFound`."""
-    unit = store.find(run)
-    judgement = judge(unit, plan.rules)
+def explained(passes: Passes, run: str) -> Explanation:
+    """Say everything that decides about the unit of one run, or about one generation of it.
+
+    Raises `UnitNotFound`.
+    """
+    part, unit = _found(passes, run)
+    store, rules = part.store, part.plan.rules
+    judgement = judge(unit, rules)
     return Explanation(
         unit=key_text(unit.key),
         kind=store.kind,
@@ -43,6 +47,17 @@ def explained(store: SqlStore, plan: Plan, run: str) -> Explanation:
         eligible_at=judgement.eligible_at,
         group=dict(zip(store.group_columns, unit.group, strict=False)),
         rows=sum(store.count([unit]).values()) if unit.complete else 0,
-        now=plan.rules.now,
-        policy=plan.rules.policy.canonical(),
+        now=rules.now,
+        policy=passes.policy.canonical(),
     )
+
+
+def _found(passes: Passes, run: str) -> tuple[Pass, Unit]:
+    """Find the unit of an id among all kinds, run trees first."""
+    missing: UnitNotFound | None = None
+    for part in passes.looking:
+        try:
+            return part, part.store.find(run)
+        except UnitNotFound as error:
+            missing = missing or error
+    raise missing or UnitNotFound(run)

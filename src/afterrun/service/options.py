@@ -10,6 +10,7 @@ from typing import Self
 from afterrun.core.batch import Pace, live_pace, offline_pace
 from afterrun.core.errors import UsageError
 from afterrun.core.events import Observer
+from afterrun.core.report import Report
 from afterrun.core.sweep import Budget, Clock
 
 
@@ -74,6 +75,17 @@ class SweepOptions:
     def clock(self, own: Clock) -> Clock:
         """Return the clock that batches run by: ``own``, unless the host spends the pauses."""
         return own if self.sleep is None else HostedClock(self.sleep)
+
+    def after(self, report: Report | None) -> Self:
+        """Return these options with the budget that an earlier pass left."""
+        if report is None:
+            return self
+        seconds, units = self.budget.seconds, self.budget.units
+        rest = Budget(
+            seconds=None if seconds is None else max(seconds - report.seconds, 0.0),
+            units=None if units is None else max(units - report.removed, 0),
+        )
+        return replace(self, budget=rest)
 
     def within(self, allowance: int) -> Self:
         """Return these options for a sweep that may remove so many units and no more."""

@@ -8,11 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from afterrun.core.errors import StoreFailure, StoreLocked, UnitFailure
+from afterrun.core.errors import Refused, StoreFailure, StoreLocked, UnitFailure
 from afterrun.core.guard import Decision
 from afterrun.core.inspection import Inspection
 from afterrun.core.outlook import Outlook
-from afterrun.core.plan import Plan, Survey, make_plan
+from afterrun.core.plan import Survey
 from afterrun.core.policy import Policy
 from afterrun.core.report import Report
 from afterrun.core.space import Reclaim, ReclaimOptions
@@ -31,8 +31,9 @@ from afterrun.service.explanation import Explanation, explained
 from afterrun.service.interrupted import Interrupted
 from afterrun.service.locking import attempt, locked, sweep_lock
 from afterrun.service.options import SweepOptions, SystemClock
+from afterrun.service.passes import Passes, Surveys, passes_of
 from afterrun.service.records import RetryAll, on_record
-from afterrun.service.running import Running, heeding
+from afterrun.service.running import Narrowing, Running, heeding
 from afterrun.state import StateDirectory, StoreState
 from afterrun.state.attempts import Attempts
 from afterrun.state.drafts import clear_leftovers, leftovers
@@ -44,7 +45,7 @@ from afterrun.stores.backups import backups_of
 from afterrun.stores.inspect import inspect_store
 from afterrun.stores.outlook import SqlSurroundings
 from afterrun.stores.reclaim import reclaim_space, survey_space
-from afterrun.stores.sql.backups import BackupKind, BackupOrder, Restored
+from afterrun.stores.sql.backups import BackupKind, BackupOrder, Maker, Restored
 from afterrun.telemetry import Watched
 
 
@@ -102,9 +103,9 @@ class Retention:
         """Let go of the store."""
         self.store.close()
 
-    def survey(self, policy: Policy, *, only: Collection[str] | None = None) -> Survey:
+    def survey(self, policy: Policy, *, only: Collection[str] | None = None) -> Surveys:
         """Prepare a plan that yields the units that would go, one by one; its report is whole at the end."""
-        survey = Survey(self.store, self._plan(policy), only=only)
+        survey = Surveys(self._plan(policy), only=only)
         survey.report.file_before = survey.report.file_after = self.store.sizes().total
         return survey
 
@@ -130,14 +131,19 @@ class Retention:
 
         Read its ``expired`` to the end; ``calendar`` counts units by day as well.
         """
-        outlook = Outlook(self.store, SqlSurroundings(self.store), self._plan(policy), calendar=calendar)
+        passes = self._plan(policy)
+        others = [Survey(part.store, part.plan) for part in passes.looking if part is not passes.trees]
+        outlook = Outlook(
+            self.store, SqlSurroundings(self.store), passes.trees.plan, calendar=calendar, others=others
+        )
+        outlook.report.policy = policy.canonical()
         outlook.report.file_before = outlook.report.file_after = self.store.sizes().total
         self._interrupted.mention(outlook.report)
         return outlook
 
     def explain(self, run: str, policy: Policy) -> Explanation:
         """Say everything that decides about the unit of one run. Raises `UnitNotFound`."""
-        return explained(self.store, self._plan(policy), run)
+        return explained(self._plan(policy), run)
 
     def prune(
         self,
@@ -159,26 +165,37 @@ class Retention:
         with self._watched(options) as watched, locked(self.store, self._state) as state:
             options = replace(options, observer=watched)
             self._interrupted.check()
-            plan = self._plan(policy)
-            maker = None
-            if backup is not None:
-                pace = options.pace(self.store.hold)
-                maker = backups_of(self.store).maker(backup, pace=pace, clock=self._clock)
+            passes = self._plan(policy)
+            maker = None if backup is None else self._maker(backup, passes, options)
             cleared = list(clear_leftovers(state))
             if maker is not None:
                 state.keep_drafts([*state.drafts, maker.draft])
             running = self._running(state, command="prune", watched=watched)
-            with on_record(state, plan, command="prune"):
+            with on_record(state, passes.trees.plan, command="prune"):
                 # With a backup, what an earlier removal left goes like all else, once it is in the backup.
-                self._interrupted.settle(plan.rules, gate=options.gate, remove=maker is None)
+                self._interrupted.settle(passes.rules, gate=options.gate, remove=maker is None)
                 if maker is not None:
-                    report = running.backed_up(maker, plan, options, only=only)
+                    report = running.backed_up(maker, passes, options, only=only)
                 else:
-                    report = running.run(running.prepare(plan, options, RetryAll(state), only=only))
+                    narrowed = {part.plan.kind: Narrowing(only) for part in passes.removing}
+                    retry = RetryAll(state)
+                    report = running.run(passes.removing, options, retry, narrowed=narrowed).report
+                report.policy = policy.canonical()
                 report.notices.extend(cleared)
                 if report.backup is not None:
                     report.backup["cleared"] = int(str(report.backup["cleared"])) + len(cleared)
                 return report
+
+    def _maker(self, backup: BackupOrder, passes: Passes, options: SweepOptions) -> Maker:
+        """Prepare a backup. Raises `UsageError` or `Refused` for a place or kind that is not safe."""
+        if passes.removing != (passes.trees,):
+            raise Refused(
+                "backup-kind",
+                "a backup holds run trees alone, and this policy lets generations go: remove these by a "
+                "policy of their own, with --no-backup",
+            )
+        pace = options.pace(self.store.hold)
+        return backups_of(self.store).maker(backup, pace=pace, clock=self._clock)
 
     def backup_notices(self, kind: BackupKind) -> Sequence[str]:
         """Say what a backup of this kind means for the engine while it is made."""
@@ -223,9 +240,9 @@ class Retention:
             running = self._running(state, command="sweep", watched=watched)
             try:
                 with heeding(self.store, options.halt):
-                    plan = self._settled(policy, options, state, now=now)
-                    decision = may_begin(self.store, plan, state, approval)
-                    stale = approval.is_spent(plan, state)
+                    passes = self._settled(policy, options, state, now=now)
+                    decision = may_begin(passes, state, approval)
+                    stale = approval.is_spent(passes.fingerprint, state)
                     asked = None if decision.allowed else self._asked(policy, decision, stale=stale)
             except (StoreFailure, UnitFailure):
                 if not options.halt():
@@ -234,14 +251,15 @@ class Retention:
             if asked is not None:
                 show(asked, state, stale=stale)
                 return running.unbegun(asked)
-            return self._admitted(running, plan, options, allowance=decision.allowance)
+            return self._admitted(running, passes, options, allowance=decision.allowance)
 
-    def _settled(self, policy: Policy, options: SweepOptions, state: StoreState, *, now: Instant) -> Plan:
+    def _settled(self, policy: Policy, options: SweepOptions, state: StoreState, *, now: Instant) -> Passes:
         """Plan a sweep, and end what an interrupted removal left by that plan's rules."""
         self._interrupted.check()
-        plan = make_plan(self.store, policy, now=now, skip_streams=empty_streams(self.store, state))
-        self._interrupted.settle(plan.rules, gate=options.gate)
-        return plan
+        skipped = empty_streams(self.store, state)
+        passes = passes_of(self.store, policy, now=now, skip_streams=skipped)
+        self._interrupted.settle(passes.rules, gate=options.gate)
+        return passes
 
     def _asked(self, policy: Policy, decision: Decision, *, stale: bool) -> Report:
         """Plan instead of a sweep that may not remove."""
@@ -250,22 +268,24 @@ class Retention:
         return report
 
     def _admitted(
-        self, running: Running, plan: Plan, options: SweepOptions, *, allowance: int | None
+        self, running: Running, passes: Passes, options: SweepOptions, *, allowance: int | None
     ) -> Report:
         """Remove what a sweep may remove, and keep where it stopped and what is left of its approval."""
         state = running.state
         if allowance is not None:
             options = options.within(allowance)
-            state.allow(plan.fingerprint, None)  # used up, unless this sweep lives to give the rest back
-        with on_record(state, plan, command=running.command):
-            sweep = running.prepare(plan, options, state, start=state.cursor(plan.fingerprint))
-            report = running.run(sweep, reclaim=options.reclaim)
+            state.allow(passes.fingerprint, None)  # used up, unless this sweep lives to give the rest back
+        with on_record(state, passes.trees.plan, command=running.command):
+            turn, start = passes.turn(state)
+            ran = running.run(turn, options, state, start=start)
+        report = ran.report
+        report.policy = passes.policy.canonical()
         done = report.reclaim
         kept = done is None or done.ended == "skipped" or not done.before.moves_content
         # a VACUUM may number anew the rows that the cursor stands on
-        state.keep_cursor(plan.fingerprint, sweep.cursor if kept else None)
+        state.keep_cursor(ran.cut.cursor_name, ran.cursor if kept else None)
         if allowance is not None:
-            keep_rest(report, state, plan, allowance=allowance)
+            keep_rest(report, state, passes.fingerprint, allowance=allowance)
         state.save()
         return report
 
@@ -306,8 +326,8 @@ class Retention:
         yield from leftovers(self._state, self.store.identity)
         yield from self._interrupted.faults(lambda: sweep_lock(self.store))
 
-    def _plan(self, policy: Policy) -> Plan:
-        return make_plan(self.store, policy, now=self.store.now())
+    def _plan(self, policy: Policy) -> Passes:
+        return passes_of(self.store, policy, now=self.store.now())
 
     def _watched(self, options: SweepOptions) -> Watched:
         """Wrap the observer: one that fails fails nothing, and every sweep has its end."""

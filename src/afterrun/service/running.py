@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from typing import Final
 
 from afterrun.core.errors import StoreFailure, UnitFailure
+from afterrun.core.events import Event, Observer, SweepEnded
 from afterrun.core.plan import Plan, Survey
-from afterrun.core.report import COUNTED_ENDS, Report
+from afterrun.core.report import COUNTED_ENDS, Report, UnitCounts
 from afterrun.core.space import ReclaimOptions
 from afterrun.core.store import Cursor, Witness
 from afterrun.core.sweep import Clock, Deferrals, Sweep, SweepRequest, check_census
 from afterrun.service.asking import PLAN_PAGE
 from afterrun.service.interrupted import Interrupted
 from afterrun.service.options import SweepOptions
+from afterrun.service.passes import Pass, Passes
 from afterrun.service.records import FINISHED, RetryAll, record_of
 from afterrun.state import StoreState
 from afterrun.state.restores import last_sweep
@@ -36,6 +39,51 @@ def heeding(store: SqlStore, halt: Callable[[], bool]) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
+class Narrowing:
+    """What else bounds a pass: ``only`` units with these ids, and only as the ``witness`` knows them."""
+
+    only: Collection[str] | None = None
+    witness: Witness | None = None
+
+
+NOT_NARROWED: Final[Mapping[str, Narrowing]] = {}
+
+
+@dataclass(slots=True)
+class Ran:
+    """What became of the passes that were made.
+
+    ``cut`` is the plan of the last of them and ``cursor`` where it goes on, if it was cut off. ``runs_left``
+    is as in `Sweep`, of run trees.
+    """
+
+    report: Report
+    cut: Plan
+    cursor: Cursor | None
+    runs_left: int | None
+
+    @classmethod
+    def joined(cls, earlier: Ran | None, report: Report, plan: Plan, sweep: Sweep) -> Ran:
+        """Take in one more pass."""
+        runs_left = sweep.runs_left if plan.kind == "tree" else None
+        if earlier is None:
+            return cls(report, plan, sweep.cursor, runs_left)
+        earlier.report.add(report)
+        kept = earlier.runs_left if runs_left is None else runs_left
+        return cls(earlier.report, plan, sweep.cursor, kept)
+
+
+def _but_ends(observer: Observer) -> Observer:
+    """Return an observer of one pass: the end of the sweep is told after the last."""
+
+    def tell(event: Event) -> None:
+        if not isinstance(event, SweepEnded):
+            observer(event)
+
+    return tell
+
+
+@dataclass(frozen=True, slots=True)
 class Running:
     """Runs one command on a store whose sweep lock is held, and keeps what became of it.
 
@@ -49,57 +97,95 @@ class Running:
     watched: Watched
     clock: Clock
 
-    def prepare(
+    def run(
         self,
-        plan: Plan,
+        passes: Sequence[Pass],
         options: SweepOptions,
         deferrals: Deferrals,
         *,
         start: Cursor | None = None,
-        only: Collection[str] | None = None,
-        witness: Witness | None = None,
+        narrowed: Mapping[str, Narrowing] = NOT_NARROWED,
+    ) -> Ran:
+        """Make one pass after another, as far as the budget goes, and put them on record, whatever their end.
+
+        ``start`` is where the first one goes on. ``narrowed`` says by kind what else bounds a pass.
+        """
+        before = self.store.sizes().total
+        previous = last_sweep(self.state)
+        ran = self._made(passes, options, deferrals, start=start, narrowed=narrowed)
+        report = ran.report
+        self.interrupted.tell(report)
+        report.file_before = report.file_after = before
+        if options.reclaim and report.ended in COUNTED_ENDS:
+            asked = ReclaimOptions(gate=options.gate, rest=0.0, worth_only=True)
+            report.reclaim = try_reclaim(self.store, asked)
+        self._measure(report)
+        if previous is not None and report.ended != "failed" and not options.halt():
+            report.gaining = report.backlog_after == 0 or report.backlog_after < previous.backlog
+        options.observer(SweepEnded(report.ended, report.removed, report.seconds))
+        self._finish(report, runs=ran.runs_left)
+        return ran
+
+    def _made(
+        self,
+        passes: Sequence[Pass],
+        options: SweepOptions,
+        deferrals: Deferrals,
+        *,
+        start: Cursor | None,
+        narrowed: Mapping[str, Narrowing],
+    ) -> Ran:
+        """Make the passes until one is cut off; those that never began count nothing."""
+        ran: Ran | None = None
+        for part in passes:
+            if ran is not None and ran.report.ended != "completed":
+                ran.report.others[part.plan.kind] = UnitCounts()
+                continue
+            bound = narrowed.get(part.plan.kind, Narrowing())
+            sweep = self._sweep(
+                part, options.after(None if ran is None else ran.report), deferrals, start=start, bound=bound
+            )
+            start = None
+            if ran is None:
+                self.interrupted.count(sweep.report)
+            with heeding(self.store, options.halt):
+                report = sweep.run()
+            ran = Ran.joined(ran, report, part.plan, sweep)
+        if ran is None:
+            raise ValueError("a policy lets something go, or it is refused")
+        return ran
+
+    def _sweep(
+        self,
+        part: Pass,
+        options: SweepOptions,
+        deferrals: Deferrals,
+        *,
+        start: Cursor | None,
+        bound: Narrowing,
     ) -> Sweep:
-        """Return a sweep that has not begun."""
         return Sweep(
-            self.store,
+            part.store,
             SweepRequest(
-                plan=plan,
+                plan=part.plan,
                 pace=options.pace(self.store.hold),
                 clock=options.clock(self.clock),
                 deferrals=deferrals,
                 budget=options.budget,
                 gate=options.gate,
                 halt=options.halt,
-                observer=options.observer,
-                only=only,
+                observer=_but_ends(options.observer),
+                only=bound.only,
                 start=start,
-                witness=witness,
+                witness=bound.witness,
             ),
         )
-
-    def run(self, sweep: Sweep, *, reclaim: bool = False) -> Report:
-        """Run a sweep and put it on record, whatever its end."""
-        before = self.store.sizes().total
-        previous = last_sweep(self.state)
-        self.interrupted.count(sweep.report)
-        with heeding(self.store, sweep.halt):
-            report = sweep.run()
-        self.interrupted.tell(report)
-        report.file_before = report.file_after = before
-        if reclaim and report.ended in COUNTED_ENDS:
-            asked = ReclaimOptions(gate=sweep.gate, rest=0.0, worth_only=True)
-            report.reclaim = try_reclaim(self.store, asked)
-        self._measure(report)
-        if previous is not None and report.ended != "failed" and not sweep.halt():
-            report.gaining = report.backlog_after == 0 or report.backlog_after < previous.backlog
-        self._finish(report, runs=sweep.runs_left)
-        return report
 
     def _measure(self, report: Report) -> None:
         """Measure the store again; what ended the sweep may still be in the way of that."""
         with suppress(StoreFailure, UnitFailure):
             report.file_after = self.store.sizes().total
-            if report.units.removed:
+            if report.removed:
                 self.state.keep_marks(subject_of(self.store), marks_of(self.store))
 
     def _finish(self, report: Report, *, runs: int | None) -> None:
@@ -116,19 +202,21 @@ class Running:
         return report
 
     def backed_up(
-        self, maker: Maker, plan: Plan, options: SweepOptions, *, only: Collection[str] | None
+        self, maker: Maker, passes: Passes, options: SweepOptions, *, only: Collection[str] | None
     ) -> Report:
         """Make a backup of what is to go, then remove what is in it and has not changed."""
-        check_census(self.store.census(), profile=self.store.profile_name)
-        found, again = (Survey(self.store, plan, only=only) for _ in range(2))
+        part = passes.trees
+        check_census(part.store.census(), profile=self.store.profile_name)
+        found, again = (Survey(part.store, part.plan, only=only) for _ in range(2))
         expired = sum(1 for _ in found.expired(page=PLAN_PAGE))
         made = maker.made(found, again, limit=options.budget.units) if expired else nullcontext(None)
         with made as backup:
             listed = frozenset[str]() if backup is None else backup.only
-            witness = None if backup is None else backup.witness
-            sweep = self.prepare(plan, options, RetryAll(self.state), only=listed, witness=witness)
-            sweep.report.backup = None if backup is None else dict(backup.facts)
-            sweep.report.notices.extend(self.store.reach.unsaved())
-            sweep.report.units.deferred += found.report.units.deferred
-            sweep.report.oversized.extend(found.report.oversized)
-            return self.run(sweep)
+            bound = Narrowing(listed, None if backup is None else backup.witness)
+            retry = RetryAll(self.state)
+            report = self.run([part], options, retry, narrowed={part.plan.kind: bound}).report
+            report.backup = None if backup is None else dict(backup.facts)
+            report.notices.extend(self.store.reach.unsaved())
+            report.units.deferred += found.report.units.deferred
+            report.oversized.extend(found.report.oversized)
+            return report

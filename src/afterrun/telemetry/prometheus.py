@@ -73,10 +73,18 @@ class LastRun:
 
 
 def _figures(report: Report, base: Labels) -> Iterator[tuple[Name, Iterable[Sample]]]:
-    units = report.units
-    counts = {"removed": units.removed, "deferred": units.deferred, "skipped": sum(units.skipped.values())}
-    kinds = [({**base, "kind": report.kind, "outcome": name}, float(n)) for name, n in counts.items()]
-    yield UNITS, kinds
+    yield (
+        UNITS,
+        [
+            ({**base, "kind": kind, "outcome": name}, float(count))
+            for kind, units in report.kinds.items()
+            for name, count in (
+                ("removed", units.removed),
+                ("deferred", units.deferred),
+                ("skipped", units.skipped.total()),
+            )
+        ],
+    )
     rows = 0 if report.dry_run else sum(report.rows.values())  # a guarded sweep only counted
     yield ROWS_REMOVED, [(base, float(rows))]
     yield BACKLOG, [(base, float(report.backlog_after))]

@@ -1,0 +1,128 @@
+"""What a policy means for a store: one pass for each kind of unit that it lets go.
+
+Trees come first, so that what goes with a tree need not go by itself; the plan counts by the same rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from afterrun.core.errors import Refused
+from afterrun.core.facts import Key, Unit
+from afterrun.core.judge import Rules, Verdict, judge
+from afterrun.core.plan import Plan, Survey, make_plan
+from afterrun.core.policy import FOREVER, Policy
+from afterrun.core.report import Report
+from afterrun.core.store import Cursor, Store
+from afterrun.core.times import Instant
+from afterrun.state import StoreState
+from afterrun.stores.sql.generations import SqlGenerations
+from afterrun.stores.sql.store import SqlStore
+
+
+class Pass(NamedTuple):
+    """One kind of unit of a store, and what a policy means for it."""
+
+    store: Store
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """A policy resolved against every kind of unit of one store at one ``now``.
+
+    Attributes:
+        policy: the whole policy.
+        trees: what it means for run trees, of which it may let none go.
+        removing: the kinds that it lets go, in the order in which they go.
+    """
+
+    policy: Policy
+    trees: Pass
+    removing: tuple[Pass, ...]
+
+    @property
+    def looking(self) -> tuple[Pass, ...]:
+        """Return the passes of a plan: it tells of trees, too, where none of them goes."""
+        kinds = {part.plan.kind: part for part in (self.trees, *self.removing)}
+        return tuple(kinds.values())
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the name of the whole policy on this store."""
+        return self.trees.plan.fingerprint
+
+    @property
+    def rules(self) -> Rules:
+        """Return the rules for run trees."""
+        return self.trees.plan.rules
+
+    def turn(self, state: StoreState) -> tuple[Sequence[Pass], Cursor | None]:
+        """Return the passes in the order in which a sweep makes them, and where the first of them goes on.
+
+        The kind at which an earlier sweep was cut off comes first: else it might never have its turn.
+        """
+        for place, part in enumerate(self.removing):
+            start = state.cursor(part.plan.cursor_name)
+            if start is not None:
+                return (*self.removing[place:], *self.removing[:place]), start
+        return self.removing, None
+
+
+def passes_of(
+    store: SqlStore, policy: Policy, *, now: Instant, skip_streams: frozenset[int] = frozenset()
+) -> Passes:
+    """Resolve a policy. Raises `Refused` if the store has nothing that it could let go."""
+    rules = policy.of("tree")
+    whole = rules or Policy(keep_for=FOREVER, grace=policy.grace, pins=policy.pins)
+    plan = make_plan(store, whole, now=now, skip_streams=skip_streams, whole=policy)
+    removing = [] if rules is None else [Pass(store, plan)]
+    removing += _generations(store, policy, plan if rules else None, now=now)
+    if not removing:
+        raise Refused(
+            "no-generations",
+            f"the policy has rules for generations alone, and the profile {store.profile_name} knows none",
+        )
+    if policy.generations is not None and store.profile.units.generation is None:
+        text = f"the rules for generations decide nothing: the profile {store.profile_name} knows none"
+        plan = replace(plan, notices=(*plan.notices, text))
+        removing[0] = Pass(store, plan)
+    return Passes(policy, Pass(store, plan), tuple(removing))
+
+
+def _generations(store: SqlStore, policy: Policy, trees: Plan | None, *, now: Instant) -> Iterator[Pass]:
+    """Yield the pass over superseded generations, if there is one."""
+    rules, generation = policy.of("generation"), store.profile.units.generation
+    if rules is None or generation is None:
+        return
+
+    def leaving(runs: Collection[Key]) -> Collection[Key]:
+        units = {} if trees is None else store.units_of(runs)
+        return [run for run, unit in units.items() if _goes(unit, trees)]
+
+    view = SqlGenerations(store, generation, keep_last=rules.keep_last, leaving=leaving if trees else None)
+    yield Pass(view, make_plan(view, rules, now=now, whole=policy))
+
+
+def _goes(unit: Unit, plan: Plan | None) -> bool:
+    return plan is not None and judge(unit, plan.rules).verdict is Verdict.EXPIRED
+
+
+class Surveys:
+    """Counts every kind of unit of a store under a plan. Its report is whole once `expired` was read."""
+
+    def __init__(self, passes: Passes, *, only: Collection[str] | None = None) -> None:
+        """Prepare; nothing is read yet."""
+        first, *self._others = [Survey(part.store, part.plan, only=only) for part in passes.looking]
+        self._first = first
+        self.report: Report = first.report
+        self.report.policy = passes.policy.canonical()
+
+    def expired(self, *, page: int) -> Iterator[Unit]:
+        """Yield the units that would go, of all kinds, one kind after another."""
+        yield from self._first.expired(page=page)
+        for survey in self._others:
+            yield from survey.expired(page=page)
+            self.report.add(survey.report)
