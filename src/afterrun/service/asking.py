@@ -61,7 +61,7 @@ def may_begin(passes: Passes, state: StoreState, approval: Approval) -> Decision
         return Decision(allowed=True)
     store, now = passes.trees.store, passes.rules.now
     first = is_first_contact(history, now=now, newest=store.newest(now))
-    counted = [part for part in passes.removing if first or part is passes.trees]
+    counted = [part for part in passes.removing if first or part.plan.kind == "tree"]
     if not first and sum(map(_most_that_could_go, counted)) <= LARGE_COUNT:
         return Decision(allowed=True)
     limit, expired = counting_limit(history), Count(0, 0)

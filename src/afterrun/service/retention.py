@@ -132,7 +132,7 @@ class Retention:
         Read its ``expired`` to the end; ``calendar`` counts units by day as well.
         """
         passes = self._plan(policy)
-        others = [Survey(part.store, part.plan) for part in passes.looking if part is not passes.trees]
+        others = [Survey(part.store, part.plan) for part in passes.looking if part.plan.kind != "tree"]
         outlook = Outlook(
             self.store, SqlSurroundings(self.store), passes.trees.plan, calendar=calendar, others=others
         )
@@ -188,7 +188,7 @@ class Retention:
 
     def _maker(self, backup: BackupOrder, passes: Passes, options: SweepOptions) -> Maker:
         """Prepare a backup. Raises `UsageError` or `Refused` for a place or kind that is not safe."""
-        if passes.removing != (passes.trees,):
+        if [part.plan.kind for part in passes.removing] != ["tree"]:
             raise Refused(
                 "backup-kind",
                 "a backup holds run trees alone, and this policy lets generations go: remove these by a "
