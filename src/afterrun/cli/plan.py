@@ -64,7 +64,7 @@ def plan(
     rules, _ = policy.resolve(store)
     with Retention(store, profile=profile, writable=False, datasources=datasources) as retention:
         outlook = _planned(retention, rules, None if out is None else Path(out), calendar=calendar)
-        statements = retention.store.statements() if show_sql else {}
+        statements = retention.statements(rules) if show_sql else {}
     if as_json:
         session.screen.json({**outlook.as_json(), **({"sql": statements} if show_sql else {})})
         return Exit.DONE

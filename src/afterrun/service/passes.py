@@ -5,9 +5,9 @@ Trees come first, so that what goes with a tree need not go by itself; the plan 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from afterrun.core.errors import Refused
 from afterrun.core.facts import Key, Unit
@@ -22,10 +22,17 @@ from afterrun.stores.sql.generations import SqlGenerations
 from afterrun.stores.sql.store import SqlStore
 
 
+class Kind(Store, Protocol):
+    """One kind of unit of a store that can say by which statements it is read and removed."""
+
+    def statements(self) -> Mapping[str, str]:
+        """Return them by name, as the database gets them."""
+
+
 class Pass(NamedTuple):
     """One kind of unit of a store, and what a policy means for it."""
 
-    store: Store
+    store: Kind
     plan: Plan
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -140,6 +140,13 @@ class Retention:
         outlook.report.file_before = outlook.report.file_after = self.store.sizes().total
         self._interrupted.mention(outlook.report)
         return outlook
+
+    def statements(self, policy: Policy) -> Mapping[str, str]:
+        """Return the SQL that reads and would remove, by name, for every kind of unit of a policy."""
+        found: dict[str, str] = {}
+        for part in self._plan(policy).looking:
+            found |= part.store.statements()
+        return found
 
     def explain(self, run: str, policy: Policy) -> Explanation:
         """Say everything that decides about the unit of one run. Raises `UnitNotFound`."""

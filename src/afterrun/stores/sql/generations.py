@@ -24,7 +24,7 @@ from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.elsewhere import Reach, Reaching
 from afterrun.stores.sql.generation_facts import CHUNK, GenerationFacts, GenerationReader, GenerationRow
 from afterrun.stores.sql.parts import plain_table
-from afterrun.stores.sql.store import SqlStore
+from afterrun.stores.sql.store import STATEMENT_PAGE, SqlStore
 from afterrun.stores.sql.transaction import LOCKED, SqlTransaction
 
 LEAVING: Final = Reason("goes-with-its-tree", "all of its run goes, so this need not go by itself")
@@ -225,6 +225,20 @@ class SqlGenerations:
             rows=self._locks,
             reaching=Reaching(Reach(), self._dialect),
         )
+
+    def statements(self) -> Mapping[str, str]:
+        """Return the SQL of pages, facts, references and removal by name, as the database gets it."""
+        facts = self.facts
+        found: dict[str, sa.ClauseElement] = {
+            "first page": facts.page(after=False, limit=STATEMENT_PAGE),
+            "next page": facts.page(after=True, limit=STATEMENT_PAGE),
+            "facts": facts.by_key,
+        }
+        found.update({f"ends by rows {place}": part for place, part in enumerate(facts.ends, start=1)})
+        found.update({f"held by {reason.name}": part for reason, _, part in facts.flags})
+        found.update({"locks": self._locks.statement} if self._locks else {})
+        found.update({f"removal from {name}": part for name, part in self.removal.deletes})
+        return {f"generations, {name}": self._dialect.sql(part) for name, part in found.items()}
 
     def settle(self) -> None:
         """Write back what a commit left for later."""
