@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from afterrun.profiles.loader import built_in_text
 from pg_server import Database, Server
 
 from .retained import EngineStore, InFile, Kind, OnServer
@@ -24,3 +25,20 @@ def store(kind: Kind, tmp_path: Path, request: pytest.FixtureRequest) -> EngineS
         return InFile(tmp_path / "store.sqlite")
     schema = {} if kind == "postgres" else {"schema": "My Engine"}
     return OnServer(request.getfixturevalue("_database"), tmp_path, **schema)
+
+
+@pytest.fixture
+def careless(tmp_path: Path) -> Path:
+    """Make a profile that reads statuses as the engine's own bulk delete does, and looks at nothing else."""
+    kept = built_in_text("duroxide").partition("[[units.tree.protect]]")[0]
+    for old, new in (
+        ('terminal = ["Completed", "Failed"]', 'terminal = ["Completed", "Failed", "ContinuedAsNew"]'),
+        ('live = [["Running"], ["ContinuedAsNew"]]', 'live = [["Running"]]'),
+        # PostgreSQL writes no time of its end
+        ("end = [{", 'end = [{ column = "cur.started_at", format = "text_utc" }, {'),
+    ):
+        assert old in kept
+        kept = kept.replace(old, new)
+    path = tmp_path / "careless.toml"
+    path.write_text(kept, encoding="utf-8")
+    return path

@@ -6,12 +6,14 @@ Made once: on SQLite kept under `.engines`, on PostgreSQL once a server.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import sqlite3
+import subprocess
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -48,6 +50,14 @@ ENDED: Final = {
 QUEUED: Final = ("hasty", "single-2", "sleeper")
 """Instances that have a message in a made store."""
 ATTEMPTS: Final = 5
+
+GAP = """
+SELECT i.instance_id FROM instances i JOIN executions e
+    ON e.instance_id = i.instance_id AND e.execution_id = i.current_execution_id
+WHERE e.status = 'ContinuedAsNew' AND EXISTS (
+    SELECT 1 FROM orchestrator_queue q WHERE q.instance_id = i.instance_id)
+"""
+"""Loops between two generations: the next one is no more than a message."""
 
 Rows = list[tuple[Any, ...]]
 
@@ -218,6 +228,19 @@ def _is_due(store: Store, table: str) -> str:
         return "1 = 1"
     soon = "(strftime('%s', 'now') + 60) * 1000" if store.kind == "sqlite" else "now() + interval '1 minute'"
     return f"visible_at <= {soon}"
+
+
+@contextmanager
+def working(store: Store, loops: int) -> Iterator[None]:
+    """Run the engine with its loops on their way, and kill it in the middle of its work."""
+    words = command("loop", store, "--loops", str(loops))
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            told = next((line for line in process.stdout or () if line.startswith("{")), "{}")
+            assert len(json.loads(told)["running"]) == loops
+            yield
+        finally:
+            process.kill()
 
 
 def ids(store: Store) -> set[str]:

@@ -36,6 +36,9 @@ from .duroxide_stores import (
 pytestmark = pytest.mark.engine
 
 MONTH = Policy(keep_for=timedelta(days=30))
+MOMENT = Policy(keep_for=timedelta(milliseconds=1), grace=timedelta(0))
+"""Lets go what has ended at all: age is no protection here."""
+
 OLD_DAYS = 40.0
 READ = {"sqlite": "20240112000000", "postgresql": "25"}
 NOW_MS = time.time_ns() // 1_000_000
@@ -311,3 +314,15 @@ def test_every_command_has_something_to_say(
 
 def _now(store: Store) -> str:
     return "datetime('now')" if store.kind == "sqlite" else "now()"
+
+
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
+def test_a_message_for_an_instance_that_is_gone_stops_the_engine(store: Store, careless: Path) -> None:
+    """Why messages protect: a timer that lost a race and fires after its instance went stops all others."""
+    store.change("UPDATE orchestrator_queue SET visible_at = 1 WHERE instance_id = 'hasty'")
+    sound = store.copy("sound")
+    assert prune(sound, MOMENT).units.removed == 5
+    assert run_duroxide("recover", sound)["results"] == {"eternal": "stopped", "waiter": "told again"}
+    assert prune(store, MOMENT, profile=careless).units.removed > 5
+    with pytest.raises(RuntimeError, match="timed out"):
+        run_duroxide("recover", store, "--wait", "1.5")

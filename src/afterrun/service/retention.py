@@ -27,6 +27,7 @@ from afterrun.service.asking import (
     may_begin,
     show,
 )
+from afterrun.service.engine_reading import Reading, read_engine
 from afterrun.service.explanation import Explanation, explained
 from afterrun.service.interrupted import Interrupted
 from afterrun.service.locking import attempt, locked, sweep_lock
@@ -87,6 +88,7 @@ class Retention:
         self._state = StateDirectory(state)
         self._interrupted = Interrupted(self.store, Intents(self._state, self.store.identity))
         self._attempts = Attempts(location, state=state)
+        self._location = location
         self._clock = SystemClock()
 
     def __enter__(self) -> Self:
@@ -332,6 +334,13 @@ class Retention:
         yield from self.store.problems()
         yield from leftovers(self._state, self.store.identity)
         yield from self._interrupted.faults(lambda: sweep_lock(self.store))
+
+    def engine_reading(self, *, python: str | None = None) -> Reading:
+        """Have the engine itself read the whole store, by the Python that has it; default: this one.
+
+        Raises `Refused` for a profile whose engine cannot be asked, `StoreUnreadable` if it fails.
+        """
+        return read_engine(self._location, self.store.profile_name, python=python)
 
     def _plan(self, policy: Policy) -> Passes:
         return passes_of(self.store, policy, now=self.store.now())
