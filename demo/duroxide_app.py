@@ -123,6 +123,25 @@ def read(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def bulk(options: argparse.Namespace) -> dict[str, Any]:
+    """Remove finished instances by the engine's own bulk delete, call by call, until none is left to it."""
+    client, _ = _client(options.store)
+    began, deleted = time.monotonic(), 0
+    while found := client.delete_instance_bulk(duroxide.InstanceFilter(limit=1_000)).instances_deleted:
+        deleted += found
+    return {"seconds": time.monotonic() - began, "deleted": deleted}
+
+
+def past(options: argparse.Namespace) -> dict[str, Any]:
+    """Remove all but the current execution of the instances that are named, by the engine's own prune."""
+    client, _ = _client(options.store)
+    began, deleted = time.monotonic(), 0
+    for instance in options.ids:
+        done = client.prune_executions(instance, duroxide.PruneOptions(keep_last=1))
+        deleted += done.executions_deleted
+    return {"seconds": time.monotonic() - began, "deleted": deleted}
+
+
 def _client(store: str) -> tuple[Client, Any]:
     connected = app.provider(store)
     return duroxide.Client(connected), connected
@@ -196,13 +215,13 @@ def _statuses(client: Client) -> dict[str, str]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for run in (populate, loop, advance, recover, read):
+    for run in (populate, loop, advance, recover, read, bulk, past):
         sub = commands.add_parser(run.__name__, help=run.__doc__)
         sub.set_defaults(run=run)
         sub.add_argument("store", help="path of a SQLite file, or URL of a PostgreSQL database")
         if run in (loop, advance):
             sub.add_argument("--loops", type=int, default=8)
-        if run in (recover, read):
+        if run in (recover, read, past):
             sub.add_argument("ids", nargs="*", metavar="ID")
         if run is recover:
             sub.add_argument("--wait", type=float, default=WAIT_SECONDS, help="seconds to wait for an end")

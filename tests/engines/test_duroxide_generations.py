@@ -10,6 +10,7 @@ import pytest
 
 from afterrun import Policy
 from cli.kit import run_cli
+from environments import package_python
 
 from .duroxide_stores import (
     GAP,
@@ -20,7 +21,6 @@ from .duroxide_stores import (
     age,
     content,
     ids,
-    package_python,
     prune,
     retention,
     run_duroxide,
@@ -40,6 +40,7 @@ EVERYTHING = Policy(keep_for=timedelta(milliseconds=1), grace=timedelta(0), gene
 WEEK = Policy(generations=Policy(keep_for=timedelta(days=7)))
 PAST = [("eternal", number) for number in range(1, 6)]
 """What the loop of a made store has left behind."""
+
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
@@ -77,7 +78,7 @@ def test_the_past_of_a_loop_goes_and_the_loop_goes_on(store: Store) -> None:
 
 
 def test_generations_without_an_end_of_their_own_age_by_their_history(store: Store) -> None:
-    """PostgreSQL writes none for ContinuedAsNew; a young event keeps its generation, and no history all of it."""
+    """PostgreSQL writes none for ContinuedAsNew; a young event keeps its generation, and so does none."""
     store.change("UPDATE executions SET completed_at = NULL WHERE status = 'ContinuedAsNew'")
     young = "datetime('now')" if store.kind == "sqlite" else "now()"
     store.change(
@@ -106,7 +107,7 @@ def test_an_activity_that_is_queued_for_an_old_generation_keeps_it(store: Store)
 
 
 def test_children_of_a_generation_stay_until_their_root_goes(store: Store) -> None:
-    """duroxide does not say which generation started a child."""
+    """Duroxide does not say which generation started a child."""
     children = {f"eternal-child-{number}" for number in range(1, 7)}
     kept = content(store, children)
     prune(store, Policy(keep_for=timedelta(days=7), generations=MOMENT))

@@ -77,6 +77,9 @@ def test_a_finished_child_of_a_live_run_keeps_its_row_and_loses_its_past(loops: 
     """Its tree stays, since the root lives; only what is superseded goes."""
     fill(loops, [*loop("root", 2), Turn("child", 1), Turn("child", 2)], ended=["child"])
     loops.run("UPDATE runs SET parent = 'root' WHERE id = 'child'")
+    with open_loops(loops) as retention:
+        told = [notice for notice in retention.plan(BOTH).notices if "several generations" in notice]
+    assert [notice.partition(" ")[0] for notice in told] == ["1"]
     prune(loops, BOTH)
     assert left(loops) == {("root", 2), ("child", 2)}
 

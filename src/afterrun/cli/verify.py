@@ -57,7 +57,9 @@ def verify(
     problems += [] if compared is None else compared.faults
     if as_json:
         told = {"store": url, "profile": name, "ok": not problems, "problems": problems}
-        session.screen.json(told if read is None else {**told, "engine": _engine_json(len(read.parts), compared)})
+        session.screen.json(
+            told if read is None else {**told, "engine": _engine_json(len(read.parts), compared)}
+        )
     else:
         verdict = "faults were found" if problems else "ok"
         head = [("store", url), ("profile", name), ("result", verdict)]

@@ -1,9 +1,10 @@
 """What the engine itself reads in a store, as digests: written before a removal, and compared after it.
 
-The engine runs in a process of its own, with the Python that has it, since only that can say what it makes of
-what is left. It is the user who asks for that: nothing else here has an engine decode anything. The programs
-are in ``afterrun/readers``; they are handed to that Python and never imported here. Each prints, for each thing
-that the engine reads, a line with its name and a digest of what the engine made of it, and no value.
+The engine runs in a process of its own, with the Python that has it, since only that can say what it makes
+of what is left. It is the user who asks for that: nothing else here has an engine decode anything. The
+programs are in ``afterrun/readers``; they are handed to that Python and never imported here. Each prints a
+line for each thing that the engine reads, with its name and a digest of what the engine made of it, and no
+value.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from afterrun.reading import read_small_file
 READERS: Final = ("duroxide",)
 """Profiles whose engine can be asked, by programs of these names."""
 
-FORMAT: Final[Literal["afterrun-engine-reading/1"]] = "afterrun-engine-reading/1"
+FORMAT: Final = "afterrun-engine-reading/1"
 
 MAX_READING: Final = 1 << 30
 """Bytes of a reading that is compared with."""
@@ -129,4 +130,3 @@ def compare(before: Reading, after: Reading) -> Compared:
         new=len(after.parts) - len(kept),
         faults=tuple(faults),
     )
-

@@ -23,10 +23,13 @@ from afterrun.stores.sql.store import SqlStore
 
 
 class Kind(Store, Protocol):
-    """One kind of unit of a store that can say by which statements it is read and removed."""
+    """One kind of unit of a store, with what a plan says of it beside its counts."""
 
     def statements(self) -> Mapping[str, str]:
-        """Return them by name, as the database gets them."""
+        """Return the SQL by which it is read and removed, by name, as the database gets it."""
+
+    def remarks(self) -> Sequence[str]:
+        """Say what a reader of a plan should know of these units; it may read all of them."""
 
 
 class Pass(NamedTuple):
@@ -124,6 +127,7 @@ class Surveys:
         """Prepare; nothing is read yet."""
         first, *self._others = [Survey(part.store, part.plan, only=only) for part in passes.looking]
         self._first = first
+        self._remarks = [remark for part in passes.looking for remark in part.store.remarks()]
         self.report: Report = first.report
         self.report.policy = passes.policy.canonical()
 
@@ -133,3 +137,4 @@ class Surveys:
         for survey in self._others:
             yield from survey.expired(page=page)
             self.report.add(survey.report)
+        self.report.notices += self._remarks

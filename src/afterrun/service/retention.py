@@ -139,6 +139,7 @@ class Retention:
             self.store, SqlSurroundings(self.store), passes.trees.plan, calendar=calendar, others=others
         )
         outlook.report.policy = policy.canonical()
+        outlook.report.notices += [remark for part in passes.looking for remark in part.store.remarks()]
         outlook.report.file_before = outlook.report.file_after = self.store.sizes().total
         self._interrupted.mention(outlook.report)
         return outlook

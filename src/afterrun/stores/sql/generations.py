@@ -23,6 +23,7 @@ from afterrun.profiles.model import Generation
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.elsewhere import Reach, Reaching
 from afterrun.stores.sql.generation_facts import CHUNK, GenerationFacts, GenerationReader, GenerationRow
+from afterrun.stores.sql.literals import one_of
 from afterrun.stores.sql.parts import plain_table
 from afterrun.stores.sql.store import STATEMENT_PAGE, SqlStore
 from afterrun.stores.sql.transaction import LOCKED, SqlTransaction
@@ -225,6 +226,26 @@ class SqlGenerations:
             rows=self._locks,
             reaching=Reaching(Reach(), self._dialect),
         )
+
+    def remarks(self) -> Sequence[str]:
+        """Say how many runs that ended were started by generations that may be gone: they stay."""
+        facts = self.facts
+        if not facts.trees.tree.edges:
+            return ()
+        parent = facts.binding.table(facts.trees.tree.table, "p")
+        several = parent.c[facts.generation.current] > sa.literal_column("1")
+        ended = one_of(facts.trees.status, facts.trees.tree.terminal)
+        source = facts.trees.with_parents(facts.trees.source)
+        statement = sa.select(sa.func.count()).select_from(source)
+        statement = statement.where(facts.trees.has_parent(), ended, several)
+        count = int(self._dialect.execute(statement)[0][0])
+        if not count:
+            return ()
+        told = (
+            f"{count} runs that ended have a parent with several generations; nothing says which of these "
+            "started them, so they stay until their whole tree goes"
+        )
+        return [told]
 
     def statements(self) -> Mapping[str, str]:
         """Return the SQL of pages, facts, references and removal by name, as the database gets it."""

@@ -140,6 +140,10 @@ class SqlStore:
         here = {name: self.dialect.sql(statement) for name, statement in found.items()}
         return {**here, **self.reach.statements()}
 
+    def remarks(self) -> Sequence[str]:
+        """Return nothing: what is to be said of run trees is said of the schema."""
+        return ()
+
     def _read_schema(self, *, unverified: bool) -> Schema:
         detect = self.profile.detect
         self._check_reading()
