@@ -36,23 +36,21 @@ def test_a_current_generation_stays_although_it_has_ended(loops: Loops) -> None:
     assert left(loops) == {("a", 2)}
 
 
-@pytest.mark.parametrize(
-    ("change", "verdict"),
-    [
-        ("UPDATE turns SET status = 'running' WHERE turn = 1", "protected live-member"),
-        ("INSERT INTO inbox VALUES (1, 'a', 1, NULL)", "protected pending-message"),
-        ("UPDATE turns SET hold = 'yes' WHERE turn = 1", "protected held"),
-        ("UPDATE turns SET ended = NULL WHERE turn = 1; DELETE FROM events", "blocked unknown-end-time"),
-        ("UPDATE turns SET ended = 5 WHERE turn = 1", "blocked unreadable-end-time"),
-        (
-            "UPDATE turns SET ended = NULL WHERE turn = 1; UPDATE events SET at = 5",
-            "blocked unreadable-end-time",
-        ),
-        (f"UPDATE turns SET ended = {days_ago(-1)} WHERE turn = 1", "blocked future-end-time"),
-        ("DELETE FROM runs", "blocked lineage-broken"),
-        ("UPDATE runs SET turn = NULL", "blocked unreadable-generation"),
-    ],
-)
+HELD = {
+    "UPDATE turns SET status = 'running' WHERE turn = 1": "protected live-member",
+    "INSERT INTO inbox VALUES (1, 'a', 1, NULL)": "protected pending-message",
+    "UPDATE turns SET hold = 'yes' WHERE turn = 1": "protected held",
+    "UPDATE turns SET ended = NULL WHERE turn = 1; DELETE FROM events": "blocked unknown-end-time",
+    "UPDATE turns SET ended = 5 WHERE turn = 1": "blocked unreadable-end-time",
+    "UPDATE turns SET ended = NULL; UPDATE events SET at = 5": "blocked unreadable-end-time",
+    f"UPDATE turns SET ended = {days_ago(-1)} WHERE turn = 1": "blocked future-end-time",
+    "DELETE FROM runs": "blocked lineage-broken",
+    "UPDATE runs SET turn = NULL": "blocked unreadable-generation",
+}
+"""A change that holds a generation, and the verdict that it brings about."""
+
+
+@pytest.mark.parametrize(("change", "verdict"), HELD.items(), ids=map(str, range(len(HELD))))
 def test_each_reason_alone_keeps_a_generation(loops: Loops, change: str, verdict: str) -> None:
     """With any one of these it stays; without it, it would go."""
     fill(loops, loop("a", 3))

@@ -85,7 +85,7 @@ class Unit(NamedTuple):
 def key_text(key: Key) -> str:
     """Write a key as one string: the id that people type."""
     if isinstance(key, tuple):
-        return "/".join(key_text(part) for part in key)
+        return "/".join([part if isinstance(part, str) else key_text(part) for part in key])
     if isinstance(key, bytes):
         return f"x'{key.hex()}'"
     return "" if key is None else str(key)

@@ -133,6 +133,9 @@ class Dialect(Protocol):
     def instant(self, column: Column, spelling: TimeFormat) -> Column:
         """Return a column's time as an instant, `UNREADABLE` where it makes no sense; NULL stays NULL."""
 
+    def newest(self, column: Column, spelling: TimeFormat) -> Column:
+        """Return the newest time of a column in a group as `instant`; `UNREADABLE` if one makes no sense."""
+
     def bound(self, instant: Instant, column: Column, spelling: TimeFormat) -> object:
         """Return a raw value such that every such column before ``instant`` compares less than it."""
 

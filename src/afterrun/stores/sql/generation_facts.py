@@ -113,12 +113,11 @@ class GenerationFacts:
         return sa.select(sa.func.count()).select_from(some.subquery("some")).scalar_subquery()
 
     def _end_of_rows(self, end: GenerationEnd, rows: GenerationRows) -> sa.Select[Any]:
-        """Return what finds the newest time among the rows of each generation, and the least of them."""
+        """Return what finds the newest time among the rows of each generation."""
         other = self.binding.table(rows.table, "e")
         key = self._their_key(other, rows)
-        instant = self.dialect.instant(other.c[end.column], end.format)
         return (
-            sa.select(*key, sa.func.max(instant), sa.func.min(instant))
+            sa.select(*key, self.dialect.newest(other.c[end.column], end.format))
             .select_from(other)
             .where(self._in_keys(key))
             .group_by(*key)
@@ -234,9 +233,9 @@ class GenerationReader:
         found: dict[Key, Instant] = {}
         for statement in self._facts.ends:
             missing = [key for key in keys if key not in found]
-            for *key, latest, earliest in self._run(statement, missing):
-                if latest is not None:
-                    found[tuple(key)] = UNREADABLE if earliest == UNREADABLE else latest
+            for run, number, newest in self._run(statement, missing):
+                if newest is not None:
+                    found[run, number] = newest
         return found
 
     def _flags(self, keys: Sequence[Key]) -> Mapping[Key, Collection[tuple[Reason, bool]]]:
@@ -253,9 +252,11 @@ class GenerationReader:
     def _unit(
         self, row: GenerationRow, ends: Mapping[Key, Instant], flags: Collection[tuple[Reason, bool]]
     ) -> Unit:
-        key = row.key
+        key = (row.run, row.number)
         end = ends.get(key) if row.end is None else row.end
         status = self._facts.statuses.get(row.status, Status.UNKNOWN)
+        if status is Status.TERMINAL and not flags and end is not None and end >= 0 and _is_superseded(row):
+            return Unit(key, (key,), end, end, successful=False, run=row.run, newer=row.newer)
         known = None if end == UNREADABLE or status is not Status.TERMINAL else end
         protected = [reason for reason, blocks in flags if not blocks]
         blocked = [reason for reason, blocks in flags if blocks]

@@ -246,6 +246,10 @@ class Postgres:
         """Return microseconds; what makes no sense as a time is `UNREADABLE`."""
         return postgres_times.instant(column, spelling)
 
+    def newest(self, column: Column, spelling: TimeFormat) -> Column:
+        """Return the newest of a group; of a type of time, only that one is read."""
+        return postgres_times.newest(column, spelling)
+
     def bound(self, instant: Instant, column: Column, spelling: TimeFormat) -> object:
         """Return a raw value that is later than every earlier one."""
         return postgres_times.bound(instant, column, spelling)

@@ -40,6 +40,15 @@ def instant(column: Column, spelling: TimeFormat) -> Column:
     return sa.case((column.is_(None), sa.null()), else_=_big(literal(UNREADABLE)))
 
 
+def newest(column: Column, spelling: TimeFormat) -> Column:
+    """Return the newest time of a group; of a type of time only that one is read, as it sorts by time."""
+    if type_of(column) in MOMENTS:
+        return instant(sa.func.max(column, type_=column.type), spelling)
+    times = instant(column, spelling)
+    unreadable = sa.func.min(times) == literal(UNREADABLE)
+    return sa.case((unreadable, _big(literal(UNREADABLE))), else_=sa.func.max(times))
+
+
 def _big(value: Column) -> Column:
     return sa.cast(value, sa.BigInteger)
 

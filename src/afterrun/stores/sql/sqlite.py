@@ -244,6 +244,10 @@ class SQLite:
         """Return microseconds; what makes no sense as a time is `UNREADABLE`."""
         return sqlite_times.instant(column, spelling)
 
+    def newest(self, column: Column, spelling: TimeFormat) -> Column:
+        """Return the newest of a group: each is read by itself, since text does not sort by time."""
+        return sqlite_times.newest(column, spelling)
+
     def bound(self, instant: Instant, column: Column, spelling: TimeFormat) -> object:  # noqa: ARG002 - has no type here
         """Return a raw value that is later than every earlier one."""
         return sqlite_times.bound(instant, spelling)

@@ -55,6 +55,13 @@ def _text_instant(column: Column) -> Column:
     )
 
 
+def newest(column: Column, spelling: TimeFormat) -> Column:
+    """Return the newest time of a group; one that makes no sense makes the group's unreadable."""
+    times = instant(column, spelling)
+    unreadable = sa.func.min(times) == literal(UNREADABLE)
+    return sa.case((unreadable, literal(UNREADABLE)), else_=sa.func.max(times))
+
+
 def bound(instant: Instant, spelling: TimeFormat) -> object:
     """Return the first number that is not before; for text, a day so late that no zone reaches it."""
     if spelling == "text_utc":
