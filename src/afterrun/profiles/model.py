@@ -380,6 +380,7 @@ class Generation(Model):
         """Return the tables that a removal takes rows from, in its order."""
         return (*(rows.table for rows in self.owned), self.table)
 
+
 class BlobReference(Model):
     """A column that holds a blob's key, or NULL: of the run table, of an owned one, or of any other."""
 

@@ -331,7 +331,7 @@ class Binding:
                 columns = [protection.column, protection.by_live]
                 columns += [protection.overdue.column] if protection.overdue else []
                 need(protection.table, *protection.where, *(column for column in columns if column))
-        for table, names in self._generation_columns():
+        for table, names in (*self._generation_columns(), *self._blob_columns()):
             need(table, *names)
         return needed
 
@@ -339,17 +339,15 @@ class Binding:
         """Yield the tables that the profile names for generations, each with columns of it."""
         if self.profile.units.generation is not None:
             yield from self.profile.units.generation.addressed(self.tree.table)
-        for table, column in self._required_of_blobs():
-            need(table, column)
-        return needed
 
-    def _required_of_blobs(self) -> Iterator[tuple[str, str]]:
+    def _blob_columns(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the tables that the profile names for blobs, each with columns of it."""
         for part in self.profile.blobs:
-            times = [part.created.column] if part.created else []
-            yield from ((part.table, name) for name in (part.key, part.size, *times) if name)
-            yield from ((reference.table, reference.column) for reference in part.references)
+            own = [part.key, part.size, part.created.column if part.created else None]
+            yield part.table, tuple(column for column in own if column)
+            yield from ((reference.table, (reference.column,)) for reference in part.references)
             if part.pins is not None:
-                yield from ((part.pins.table, name) for name in (part.pins.column, part.pins.until))
+                yield part.pins.table, (part.pins.column, part.pins.until)
 
     def mentioned(self) -> frozenset[str]:
         """Return the tables of this database that the profile names."""

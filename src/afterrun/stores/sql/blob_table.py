@@ -145,7 +145,8 @@ class BlobTable:
             other = self._binding.table(link.table, "afterrun-needs")
             pairs = zip(link.columns, link.targets, strict=True)
             on = sa.and_(*(other.c[column] == self.table.c[target] for column, target in pairs))
-            counted = sa.select(self.key, sa.func.count()).select_from(self.table.join(other, on))
+            columns: list[Column] = [self.key, sa.func.count()]
+            counted = sa.select(*columns).select_from(self.table.join(other, on))
             counted = counted.where(self._among).group_by(self.key)
             counted = self._dialect.hint(counted, other, self._binding.index(link.table, link.columns[0]))
             for key, count in self._dialect.execute(counted, {"keys": self._dialect.bind_keys(keys)}):

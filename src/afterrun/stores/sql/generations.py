@@ -332,7 +332,8 @@ class GenerationRemoval:
     ) -> Mapping[str, int]:
         """Remove all rows of these units, within the dialect's lock; return them by table.
 
-        ``released`` takes in the blobs that they referred to. Raises `UnitFailure` of kind ``oversized`` beyond ``max_rows``: the caller rolls back.
+        ``released`` takes in the blobs that they referred to. Raises `UnitFailure` of kind ``oversized``
+        beyond ``max_rows``: the caller rolls back.
         """
         keys = sorted_keys(units)
         removed = dict.fromkeys((name for name, _ in self.deletes), 0)
@@ -358,7 +359,8 @@ class GenerationRemoval:
         for name, table, own in self._parts:
             if name == column[0]:
                 source = table.join(blobs, table.c[column[1]] == key)
-                counted = sa.select(key, sa.func.count()).select_from(source)
+                columns: list[Column] = [key, sa.func.count()]
+                counted = sa.select(*columns).select_from(source)
                 yield counted.where(self._dialect.rows_in(own)).group_by(key)
 
     def bound(self, units: Iterable[Unit]) -> Iterator[object]:

@@ -105,7 +105,8 @@ class Removal:
         for part in self._parts:
             if part.name == column[0]:
                 source = part.table.join(blobs, part.table.c[column[1]] == key)
-                yield sa.select(key, sa.func.count()).select_from(source).where(part.where).group_by(key)
+                columns: list[Column] = [key, sa.func.count()]
+                yield sa.select(*columns).select_from(source).where(part.where).group_by(key)
 
     def bound(self, units: Iterable[Unit]) -> Iterator[object]:
         """Yield the keys of units as parameters of what `going` yields."""
