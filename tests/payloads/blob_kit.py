@@ -193,7 +193,8 @@ def left(shop: Shop, table: str = "blobs", column: str = "digest") -> list[Any]:
 def dangling(shop: Shop) -> list[Any]:
     """Return the keys that some row holds and no blob has."""
     asked = " UNION ".join(
-        f"SELECT {column} FROM {table} WHERE {column} NOT IN (SELECT digest FROM blobs)"
+        f"SELECT {column} FROM {table} WHERE {column} IS NOT NULL"
+        f" AND {column} NOT IN (SELECT digest FROM blobs)"
         for table, column in (("runs", "input"), ("steps", "input"), ("steps", "output"))
     )
     with closing(shop.connect()) as session:

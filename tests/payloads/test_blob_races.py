@@ -193,7 +193,9 @@ def test_without_the_lock_in_a_statement_before_the_check_a_reference_would_dang
     pid: list[int] = []
     committing = threading.Thread(target=lambda: _commit_once_waited_for(postgres_shop, session, pid))
     with opened(postgres_shop) as retention:
-        pid.append(retention.store.dialect.driver.info.backend_pid)  # type: ignore[attr-defined]
+        driver = retention.store.dialect.driver  # type: ignore[attr-defined]
+        driver.execute("SET lock_timeout = '60s'")  # on a busy machine the writer may be slow to commit
+        pid.append(driver.info.backend_pid)
         session.run("BEGIN")
         by_update(session)
         with between(retention.store, "before", CHECK, committing.start) as acted:
