@@ -69,6 +69,7 @@ class MemoryStore:
     identity = "memory:"
     profile_name = "dbos"
     kind = "tree"
+    blobs = None
     group_columns = GROUPS
     hold = 0.020
 

@@ -204,6 +204,61 @@ def test_parts_that_contradict_each_other_are_refused(old: str, new: str, told: 
     assert told in line
 
 
+BLOBS = """
+[[blobs]]
+table = "payloads"
+key = "digest"
+created = { column = "stored", format = "epoch_ms" }
+pins = { table = "pins", column = "digest", until = "lease", format = "epoch_ms" }
+references = [{ table = "steps", column = "output" }]
+"""
+
+
+def test_a_profile_may_have_blobs() -> None:
+    """They are an array of tables, each whole."""
+    (blobs,) = load_profile(SMALL + BLOBS, source="mine.toml").blobs
+    assert (blobs.table, blobs.key, blobs.size) == ("payloads", "digest", None)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (
+            'key = "digest"\n',
+            'key = "digest"\nsise = "x"\n',
+            "blobs.0.sise: unknown key (did you mean 'size'?)",
+        ),
+        ("lease", "\\u0007", "blobs.0.pins.until: String should match pattern"),
+        ("until", "til", "blobs.0.pins.til: unknown key (did you mean 'until'?)"),
+        ("epoch_ms", "epoch", "blobs.0.created.format: Input should be"),
+        (
+            '[{ table = "steps", column = "output" }]',
+            "[]",
+            "blobs.0.references: Tuple should have at least 1",
+        ),
+        (
+            '"output" }',
+            '"output" }, { table = "steps", column = "output" }',
+            "references lists a column twice",
+        ),
+        ('table = "pins"', 'table = "payloads"', "blobs.0: pins are rows of a table of their own"),
+        ('table = "pins"', 'table = "steps"', "profile: steps goes with its runs, so it holds no pins"),
+        ('"steps", column = "output"', '"pins", column = "digest"', "a column of pins is no reference"),
+        ('table = "payloads"', 'table = "runs"', "profile: runs goes with its runs, so it holds no blobs"),
+        ('"payloads"', '"steps"', "profile: steps goes with its runs, so it holds no blobs"),
+    ],
+)
+def test_faults_of_blobs_are_told_with_their_place(old: str, new: str, told: str) -> None:
+    """Unknown keys, wrong values, and parts that contradict each other."""
+    assert old in BLOBS
+    assert any(told in problem for problem in problems(SMALL + BLOBS.replace(old, new, 1)))
+
+
+def test_a_table_of_blobs_is_listed_once() -> None:
+    """Two entries could say different things of it."""
+    assert problems(SMALL + BLOBS + BLOBS) == ("profile: payloads is listed twice under blobs",)
+
+
 def test_a_reference_by_live_runs_needs_the_live_states() -> None:
     """Without a list of live states, by_live would protect nothing."""
     text = changed('live = [["running"]]\n', "").replace(

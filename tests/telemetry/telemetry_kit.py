@@ -5,7 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 
 from afterrun import Policy, Report, Retention, SweepOptions
-from afterrun.core.events import BatchDone, BatchFailed, Event, Observer, PageRead, SweepEnded, UnitDeferred
+from afterrun.core.events import (
+    BatchDone,
+    BatchFailed,
+    BlobsDone,
+    Event,
+    Observer,
+    PageRead,
+    SweepEnded,
+    UnitDeferred,
+)
 from afterrun.telemetry import compose
 
 MONTH = Policy(keep_for=timedelta(days=30))
@@ -13,6 +22,7 @@ MONTH = Policy(keep_for=timedelta(days=30))
 EVENTS: tuple[Event, ...] = (
     PageRead(40, 11),
     BatchDone(3, 9, 40, 1, 0.25),
+    BlobsDone(5, 50, 6, 0.125),
     BatchFailed(8, "lock"),
     UnitDeferred("timeout"),
     SweepEnded("completed", 11, 1.5),

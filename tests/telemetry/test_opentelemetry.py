@@ -106,8 +106,9 @@ def test_every_instrument_measures(memory: Memory) -> None:
     assert set(points) == {name.name for name in INSTRUMENTS}
     assert points["afterrun.units.removed"] == {attributes(): 3}
     assert points["afterrun.units.skipped"] == {attributes(): 1}
-    assert points["afterrun.rows.removed"] == {attributes(): 40}
-    assert points["afterrun.batch.held"] == {attributes(): 0.25}
+    assert points["afterrun.rows.removed"] == {attributes(): 46}
+    assert points["afterrun.blobs.removed"] == {attributes(): 5}
+    assert points["afterrun.batch.held"] == {attributes(): 0.375}
     assert points["afterrun.batches.failed"] == {attributes(kind="lock"): 1}
     assert points["afterrun.units.deferred"] == {attributes(kind="timeout"): 1}
     assert points["afterrun.sweeps"] == {attributes(ended="completed"): 1}
@@ -142,7 +143,7 @@ def test_each_sweep_of_a_store_starts_anew(memory: Memory) -> None:
     for event in (*EVENTS, SweepEnded("completed", 0, 0.1)):
         observer(event)
     first, second = memory.spans()
-    assert (len(first.events), len(second.events)) == (3, 0)
+    assert (len(first.events), len(second.events)) == (4, 0)
     assert (second.attributes or {})["afterrun.batches"] == 0
 
 

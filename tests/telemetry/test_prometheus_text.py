@@ -69,7 +69,8 @@ def test_totals_add_up_over_sweeps_and_stores() -> None:
     found = read(exposition([], totals=totals))
     orders = ("store", "orders")
     assert found["afterrun_units_removed_total", frozenset({orders})] == 6
-    assert found["afterrun_rows_removed_total", frozenset({orders})] == 80
+    assert found["afterrun_rows_removed_total", frozenset({orders})] == 92
+    assert found["afterrun_blobs_removed_total", frozenset({orders})] == 10
     assert found["afterrun_sweeps_total", frozenset({orders, ("ended", "completed")})] == 2
     assert found["afterrun_units_deferred_total", frozenset({orders, ("kind", "timeout")})] == 2
     assert found["afterrun_batches_failed_total", frozenset({orders, ("kind", "lock")})] == 2

@@ -42,8 +42,14 @@ def test_json_lines_have_the_fields_of_each_event(lines: tuple[logging.Logger, i
     for event in EVENTS:
         observer(event)
     told = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [line["event"] for line in told] == ["page", "batch", "batch-failed", "deferred", "sweep-ended"]
-    assert [line["level"] for line in told] == ["debug", "debug", "info", "warning", "info"]
+    assert [(line["event"], line["level"]) for line in told] == [
+        ("page", "debug"),
+        ("batch", "debug"),
+        ("blobs", "debug"),
+        ("batch-failed", "info"),
+        ("deferred", "warning"),
+        ("sweep-ended", "info"),
+    ]
     for line, event in zip(told, EVENTS, strict=True):
         names = {field.name for field in fields(event)}
         assert set(line) == {"time", "level", "event", "store"} | names

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from afterrun.cli.session import Signals
 from afterrun.cli.text import seconds
-from afterrun.core.events import BatchDone, BatchFailed, Event, PageRead, UnitDeferred
+from afterrun.core.events import BatchDone, BatchFailed, BlobsDone, Event, PageRead, UnitDeferred
 
 
 class Watcher:
@@ -56,6 +56,8 @@ class Watcher:
         elif isinstance(event, BatchDone):
             self._batches += 1
             self._done(event)
+        elif isinstance(event, BlobsDone):
+            self._say(f"{event.blobs} blobs removed, lock held {seconds(event.held)}")
         elif isinstance(event, BatchFailed):
             self._say(f"batch of {event.units} units failed ({event.kind}); it is tried again in halves")
         elif isinstance(event, UnitDeferred):

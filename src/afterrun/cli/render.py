@@ -218,7 +218,15 @@ def _kept_in(report: Report) -> str:
     return "file" if report.store.startswith("sqlite:") else "tables"
 
 
+def _blobs(report: Report) -> Iterable[str]:
+    count, held = report.blobs.count, size(report.blobs.size)
+    if count:
+        verb = "that nothing would refer to" if report.dry_run else "removed, as nothing referred to them"
+        yield f"{counted(count)} blobs of {held} {verb} any more"
+
+
 def _sizes(report: Report) -> Iterable[RenderableType]:
+    yield from _blobs(report)
     if report.dry_run:
         yield f"content that would go: ~{size(report.logical_bytes)} (estimated from samples)"
         yield f"{_kept_in(report)}: {size(report.file_before)} (measured)"

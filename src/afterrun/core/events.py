@@ -38,6 +38,16 @@ class BatchFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class BlobsDone:
+    """A transaction that removed blobs was committed. ``size`` is the bytes of their content."""
+
+    blobs: int
+    size: int
+    rows: int
+    held: float
+
+
+@dataclass(frozen=True, slots=True)
 class UnitDeferred:
     """A unit failed alone and is left for a later sweep."""
 
@@ -53,5 +63,5 @@ class SweepEnded:
     seconds: float
 
 
-Event: TypeAlias = PageRead | BatchDone | BatchFailed | UnitDeferred | SweepEnded
+Event: TypeAlias = PageRead | BatchDone | BatchFailed | BlobsDone | UnitDeferred | SweepEnded
 Observer: TypeAlias = Callable[[Event], None]

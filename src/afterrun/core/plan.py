@@ -218,6 +218,7 @@ class Survey:
         self._sampled: list[tuple[int, int]] = []
         self._whole = True
         self._decided: Counter[str] = Counter()
+        self._blobs = None if store.blobs is None else store.blobs.survey()
         self.report = new_report(store, plan, dry_run=True)
 
     def expired(self, *, page: int) -> Iterator[Unit]:
@@ -255,6 +256,8 @@ class Survey:
             rows = self._store.count(going)
         report.rows.update(rows)
         report.keys_forgotten += self._store.forgets(going)
+        if self._blobs is not None:
+            self._blobs.add(going)
         if len(self._sampled) * SAMPLE_A_PAGE < SAMPLE:
             self._sampled.append(self._store.measure(going[:SAMPLE_A_PAGE]))
         return going, sum(rows.values())
@@ -285,6 +288,11 @@ class Survey:
         report.backlog_before = report.backlog_after = counts.expired
         size, rows = (sum(part) for part in zip(*self._sampled, strict=True)) if self._sampled else (0, 0)
         report.logical_bytes = size * sum(report.rows.values()) // rows if rows else 0
+        if self._blobs is not None:
+            report.blobs, blob_rows = self._blobs.counts()
+            report.rows.update(blob_rows)
+            report.logical_bytes += report.blobs.size
+            self._blobs.close()
         report.notices.extend(self._advice(outside_recent=outside.recent))
 
     def _advice(self, *, outside_recent: int) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from afterrun.core.blobs import BlobCounts
 from afterrun.core.space import Reclaim
 from afterrun.core.store import Schema
 from afterrun.core.times import Instant, iso
@@ -71,6 +72,7 @@ class Report:
     units: UnitCounts = field(default_factory=UnitCounts)
     others: dict[str, UnitCounts] = field(default_factory=dict)
     rows: Counter[str] = field(default_factory=Counter)
+    blobs: BlobCounts = field(default_factory=BlobCounts)
     keys_forgotten: int = 0
     logical_bytes: int = 0
     file_before: int = 0
@@ -119,6 +121,8 @@ class Report:
         """Take in what came of the units of another kind, which followed."""
         self.others.update(later.kinds)
         self.rows.update(later.rows)
+        self.blobs.count += later.blobs.count
+        self.blobs.size += later.blobs.size
         self.keys_forgotten += later.keys_forgotten
         self.logical_bytes += later.logical_bytes
         self.backlog_before += later.backlog_before
@@ -143,7 +147,7 @@ class Report:
             "fingerprint": self.fingerprint,
             "units": {kind: units.as_json() for kind, units in self.kinds.items()},
             "rows": dict(self.rows),
-            "blobs": {"count": 0, "bytes": 0},
+            "blobs": self.blobs.as_json(),
             "keys_forgotten": self.keys_forgotten,
             "bytes": {
                 "logical": self.logical_bytes,

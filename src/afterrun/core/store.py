@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
+from afterrun.core.blobs import Blobs
 from afterrun.core.facts import Key, Scalar, Unit
 from afterrun.core.judge import Group, Rank
 from afterrun.core.times import Instant
@@ -130,6 +131,9 @@ class Witness(Protocol):
     def differing(self, units: Sequence[Unit]) -> Collection[Key]:
         """Return the keys of those units whose rows are not all there, exactly as they are now."""
 
+    def saved(self, table: str, keys: Sequence[Key]) -> Collection[Key]:
+        """Return those blobs of a table that are in it: only these may go."""
+
     def confirm(self, rows: Mapping[str, int]) -> None:
         """Compare the rows that went by table, not yet committed, with those of units that did not differ.
 
@@ -163,6 +167,10 @@ class Store(Protocol):
     @property
     def hold(self) -> float:
         """Seconds a live batch should hold locks."""
+
+    @property
+    def blobs(self) -> Blobs | None:
+        """Payloads that rows of several runs share, if the profile knows any."""
 
     def schema(self) -> Schema:
         """Return the schema's version and whether it was read."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from afterrun.core.batch import Batch, Pace, Pending, Sizer, Weights, parts
+from afterrun.core.blobs import Collector, FullPass
 from afterrun.core.errors import Refused, StoreFailure, UnitFailure
 from afterrun.core.events import BatchDone, BatchFailed, Event, Observer, PageRead, SweepEnded, UnitDeferred
 from afterrun.core.facts import Unit, key_text
@@ -72,6 +73,7 @@ class SweepRequest:
     ``only`` narrows it to units with these keys; it never adds any. ``gate`` is asked between batches
     whether to go on; after ``halt`` has said yes, a failure of the store is only the host's end. ``start`` is
     where an earlier sweep was cut off. ``witness`` is asked within each batch about the units that are to go.
+    With ``full_pass``, a sweep that came to its end also looks for blobs that an earlier one left.
     """
 
     plan: Plan
@@ -85,11 +87,13 @@ class SweepRequest:
     only: Collection[str] | None = None
     start: Cursor | None = None
     witness: Witness | None = None
+    full_pass: bool = False
 
 
 class Sweep:
     """One pass over one store. ``cursor`` is where the next one goes on, ``None`` after a whole pass.
 
+    ``passed`` is the full pass over blobs, if one came to its end.
     ``runs_left``: rows of the run table at the last census, but for what went since; ``None`` without one.
     """
 
@@ -112,6 +116,8 @@ class Sweep:
         self._counted = 0.0
         self.cursor = request.start
         self.report = new_report(store, request.plan, dry_run=False)
+        self._collector = self._collecting()
+        self.passed: FullPass | None = None
 
     def run(self) -> Report:
         """Remove what the plan lets go, within budget and gate. Raises nothing that the store failed at.
@@ -122,9 +128,11 @@ class Sweep:
         report = self.report
         try:
             report.ended = self._pass()
+            self._collect_rest(report.ended)
         except (StoreFailure, UnitFailure) as error:
             report.ended, report.message = ("interrupted", "") if self.halt() else ("failed", str(error))
             report.backlog_after = len(self._pending) + report.units.deferred
+        self._record_blobs()
         report.seconds = self._ask.clock.monotonic() - self._began
         report.backlog_before = report.units.removed + report.backlog_after
         self._tell(SweepEnded(report.ended, report.units.removed, report.seconds))
@@ -279,6 +287,40 @@ class Sweep:
         rest = self._ask.pace.pause(held=transaction.held, waited=waited)
         if rest:
             self._ask.clock.sleep(rest)
+        if self._collector is not None:
+            self._collector.catch_up()
+
+    def _collecting(self) -> Collector | None:
+        blobs, ask = self._store.blobs, self._ask
+        if blobs is None:
+            return None
+        return Collector(
+            blobs,
+            pace=ask.pace,
+            clock=ask.clock,
+            settle=self._store.settle,
+            observer=ask.observer,
+            saved=None if ask.witness is None else ask.witness.saved,
+        )
+
+    def _collect_rest(self, ended: Ended) -> None:
+        """Remove the blobs that the last batches left: fewer than fill a transaction, so no gate is asked."""
+        if self._collector is None or self.halt():
+            return
+        self._collector.finish()
+        if ended == "completed" and self._ask.full_pass:
+            whole = self._collector.full_pass(lambda: self._is_late(1.0) or not self._ask.gate())
+            self.passed = FullPass(young=self._collector.young) if whole else None
+
+    def _record_blobs(self) -> None:
+        """Put on the report what went of the blobs, and what of them stays."""
+        report, done = self.report, self._collector
+        if done is None:
+            return
+        report.blobs = done.counts
+        report.rows.update(done.rows)
+        report.longest_batch = max(report.longest_batch, done.longest)
+        report.notices.extend(done.notices())
 
     def _weighed(self, batch: Batch) -> Batch:
         """Count the rows of a unit that would be deferred on a guess: what a plan counted must go."""

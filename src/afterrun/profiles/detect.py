@@ -72,6 +72,10 @@ def mentioned_tables(profile: Profile) -> frozenset[str]:
     generation = profile.units.generation
     if generation is not None:
         names.update(rows.table for rows in generation.rows)
+    for blobs in profile.blobs:
+        names.add(blobs.table)
+        names.update(reference.table for reference in blobs.references)
+        names.update([blobs.pins.table] if blobs.pins else ())
     return frozenset(names)
 
 

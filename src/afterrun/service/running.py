@@ -142,14 +142,16 @@ class Running:
                 ran.report.others[part.plan.kind] = UnitCounts()
                 continue
             bound = narrowed.get(part.plan.kind, Narrowing())
-            sweep = self._sweep(
-                part, options.after(None if ran is None else ran.report), deferrals, start=start, bound=bound
-            )
+            left = options.after(None if ran is None else ran.report)
+            last = part is passes[-1] and all(other == Narrowing() for other in narrowed.values())
+            sweep = self._sweep(part, left, deferrals, start=start, bound=bound, last=last)
             start = None
             if ran is None:
                 self.interrupted.count(sweep.report)
             with heeding(self.store, options.halt):
                 report = sweep.run()
+            if sweep.passed is not None:
+                self.state.note_full_pass(report.now, left=sweep.passed.young > 0)
             ran = Ran.joined(ran, report, part.plan, sweep)
         if ran is None:
             raise ValueError("a policy lets something go, or it is refused")
@@ -163,6 +165,7 @@ class Running:
         *,
         start: Cursor | None,
         bound: Narrowing,
+        last: bool,
     ) -> Sweep:
         return Sweep(
             part.store,
@@ -178,6 +181,7 @@ class Running:
                 only=bound.only,
                 start=start,
                 witness=bound.witness,
+                full_pass=last and self.state.is_full_pass_due(part.plan.rules.now),
             ),
         )
 

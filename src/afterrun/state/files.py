@@ -39,8 +39,15 @@ RESTORE: Final = "restore"
 STARTED: Final = "started"
 """End of a record whose sweep has not come to its end: it runs, or it was killed."""
 
+WHOLE: Final = ("completed", "budget", "guard")
+"""Ends of a sweep that left no blob behind which it had come to know of."""
+
 MAX_WAIT: Final = timedelta(days=7)
 """A unit that failed alone is tried again after 1, 2, 4 ... sweeps, and at the latest after this."""
+
+FULL_PASS_AGAIN: Final = timedelta(days=7)
+FULL_PASS_SOON: Final = timedelta(days=1)
+"""How long after a full pass over blobs the next one is due; soon if there is something left for it."""
 
 RARE_AGAIN: Final = timedelta(days=7)
 """How long a sweep believes that a stream of old rows is still empty."""
@@ -114,6 +121,8 @@ class _Contents(BaseModel):
     drafts: list[str] = Field(default_factory=list)
     file: str = ""
     newest: dict[str, list[str]] = Field(default_factory=dict)
+    full_pass: Instant | None = None
+    full_pass_left: bool = False
     since: Instant | None = None
     replaced: str = ""
 
@@ -281,6 +290,21 @@ class StoreState:
     def note_empty(self, name: str) -> None:
         """Remember that a stream of old rows is empty."""
         self._contents.empty_streams[name] = self.now
+
+    def is_full_pass_due(self, now: Instant) -> bool:
+        """Say whether to look for blobs that a sweep left: now and then, and sooner after a failure."""
+        last = self._contents.full_pass
+        if last is None or not last <= now:
+            return True
+        records = self._contents.records
+        before = records[:-1] if self._is_started() else records
+        cut = any(record.at >= last and record.ended not in WHOLE for record in before)
+        left = cut or self._contents.full_pass_left
+        return now - last >= micros(FULL_PASS_SOON if left else FULL_PASS_AGAIN)
+
+    def note_full_pass(self, now: Instant, *, left: bool) -> None:
+        """Remember that all blobs were looked at, and whether some were too young to go."""
+        self._contents.full_pass, self._contents.full_pass_left = now, left
 
     def begin(self, command: str, *, now: Instant, fingerprint: str) -> None:
         """Put a sweep that starts on record, as ``started`` until it comes to an end, and save that.

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Final, Literal, get_args
 
-from afterrun.core.events import BatchDone, BatchFailed, Event, PageRead, SweepEnded, UnitDeferred
+from afterrun.core.events import BatchDone, BatchFailed, BlobsDone, Event, PageRead, SweepEnded, UnitDeferred
 from afterrun.core.report import Ended
 
 Signal = Literal[
@@ -70,6 +70,10 @@ EVENTS: Final[Mapping[type[Event], tuple[Name, int]]] = {
     BatchFailed: (
         _log("batch-failed", "A batch was rolled back and is tried again in halves.", "units", "kind"),
         logging.INFO,
+    ),
+    BlobsDone: (
+        _log("blobs", "Shared payloads that nothing needed were removed.", "blobs", "size", "rows", "held"),
+        logging.DEBUG,
     ),
     UnitDeferred: (
         _log("deferred", "A unit failed alone and waits for a later sweep.", "kind"),
@@ -139,6 +143,12 @@ SPAN_EVENTS: Final[Mapping[type[Event], Name]] = {
         said="A batch was rolled back.",
         fields=("afterrun.units", "afterrun.kind"),
     ),
+    BlobsDone: Name(
+        name="afterrun.blobs",
+        signal="span event",
+        said="Shared payloads were removed.",
+        fields=("afterrun.blobs", "afterrun.size", "afterrun.rows", "afterrun.held"),
+    ),
     UnitDeferred: Name(
         name="afterrun.unit.deferred",
         signal="span event",
@@ -159,6 +169,7 @@ REMOVED: Final = _counter("afterrun.units.removed", "{unit}", "Units removed.")
 SKIPPED: Final = _counter("afterrun.units.skipped", "{unit}", "Units that changed before their turn came.")
 DEFERRED: Final = _counter("afterrun.units.deferred", "{unit}", "Units that failed alone.", "afterrun.kind")
 ROWS: Final = _counter("afterrun.rows.removed", "{row}", "Rows removed.")
+BLOBS: Final = _counter("afterrun.blobs.removed", "{blob}", "Shared payloads removed.")
 FAILED_BATCHES: Final = _counter(
     "afterrun.batches.failed", "{batch}", "Batches that were rolled back.", "afterrun.kind"
 )
@@ -172,10 +183,10 @@ DURATION: Final = Name(
 HELD: Final = Name(
     name="afterrun.batch.held",
     signal="histogram",
-    said="Time a batch held its locks.",
+    said="Time a batch, or a removal of blobs, held its locks.",
     unit="s",
 )
-INSTRUMENTS: Final = (SWEEPS, REMOVED, SKIPPED, DEFERRED, ROWS, FAILED_BATCHES, DURATION, HELD)
+INSTRUMENTS: Final = (SWEEPS, REMOVED, SKIPPED, DEFERRED, ROWS, BLOBS, FAILED_BATCHES, DURATION, HELD)
 
 # ------------------------------------------------------------------------------------- Prometheus
 
@@ -216,13 +227,16 @@ REMOVED_TOTAL: Final = _prometheus(
     "units_removed_total", "Units removed since the process started.", counter=True
 )
 ROWS_TOTAL: Final = _prometheus("rows_removed_total", "Rows removed since the process started.", counter=True)
+BLOBS_TOTAL: Final = _prometheus(
+    "blobs_removed_total", "Shared payloads removed since the process started.", counter=True
+)
 DEFERRED_TOTAL: Final = _prometheus(
     "units_deferred_total", "Units that failed alone since the process started.", "kind", counter=True
 )
 FAILED_BATCHES_TOTAL: Final = _prometheus(
     "batches_failed_total", "Batches rolled back since the process started.", "kind", counter=True
 )
-TOTALS: Final = (SWEEPS_TOTAL, REMOVED_TOTAL, ROWS_TOTAL, DEFERRED_TOTAL, FAILED_BATCHES_TOTAL)
+TOTALS: Final = (SWEEPS_TOTAL, REMOVED_TOTAL, ROWS_TOTAL, BLOBS_TOTAL, DEFERRED_TOTAL, FAILED_BATCHES_TOTAL)
 
 NAMES: Final = (
     *(name for name, _ in EVENTS.values()),

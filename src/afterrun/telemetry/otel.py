@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from afterrun.core.events import BatchDone, BatchFailed, Event, SweepEnded, UnitDeferred
+from afterrun.core.events import BatchDone, BatchFailed, BlobsDone, Event, SweepEnded, UnitDeferred
 from afterrun.telemetry.names import (
+    BLOBS,
     DEFERRED,
     DURATION,
     FAILED_BATCHES,
@@ -88,6 +89,10 @@ class SpanObserver:
             self._add(REMOVED.name, event.units)
             self._add(ROWS.name, event.rows)
             self._add(SKIPPED.name, event.skipped)
+            self._telemetry.histograms[HELD.name].record(event.held, self._labels)
+        elif isinstance(event, BlobsDone):
+            self._add(BLOBS.name, event.blobs)
+            self._add(ROWS.name, event.rows)
             self._telemetry.histograms[HELD.name].record(event.held, self._labels)
         elif isinstance(event, BatchFailed):
             self._add(FAILED_BATCHES.name, 1, kind=facts_of(event)["kind"])

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, get_args
 
-from afterrun.core.events import BatchDone, BatchFailed, Event, SweepEnded, UnitDeferred
+from afterrun.core.events import BatchDone, BatchFailed, BlobsDone, Event, SweepEnded, UnitDeferred
 from afterrun.core.report import Ended, Report
 from afterrun.core.times import SECOND, Instant
 from afterrun.telemetry.names import (
     BACKLOG,
+    BLOBS_TOTAL,
     DEFERRED_TOTAL,
     ENDED,
     FAILED_BATCHES_TOTAL,
@@ -132,6 +133,9 @@ class TotalsObserver:
         """Count an event."""
         if isinstance(event, BatchDone):
             self._totals.add(REMOVED_TOTAL, event.units, self._labels)
+            self._totals.add(ROWS_TOTAL, event.rows, self._labels)
+        elif isinstance(event, BlobsDone):
+            self._totals.add(BLOBS_TOTAL, event.blobs, self._labels)
             self._totals.add(ROWS_TOTAL, event.rows, self._labels)
         elif isinstance(event, BatchFailed):
             self._add(FAILED_BATCHES_TOTAL, event, "kind")

@@ -12,7 +12,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 import sqlalchemy as sa
@@ -22,6 +22,7 @@ from afterrun.core.facts import Key, Unit
 from afterrun.core.tree import chunks
 from afterrun.profiles.model import Via
 from afterrun.stores.sql.binding import Binding
+from afterrun.stores.sql.blob_backup import blob_parts, missing_from
 from afterrun.stores.sql.parts import Part, parts, plain_table
 from afterrun.stores.sql.removal import CHUNK, sorted_keys
 from afterrun.stores.sql.sqlite import SQLite
@@ -103,9 +104,12 @@ class Attached:
         self.kept: Sequence[Part] = parts(self.binding, schema=BACKUP)
         self.live_links: Sequence[Part] = links(self.binding)
         self.kept_links: Sequence[Part] = links(self.binding, schema=BACKUP)
+        self.live_blobs: Sequence[Part] = blob_parts(self.binding, store.blobs)
+        self.kept_blobs: Sequence[Part] = blob_parts(self.binding, store.blobs, schema=BACKUP)
+        self.blob_keys = {part.table: part.key for part in store.profile.blobs}
         self.columns = {
             part.name: plain_columns(self.dialect.driver, "main", part.name)
-            for part in (*self.live, *self.live_links)
+            for part in (*self.live, *self.live_links, *self.live_blobs)
         }
         self._recalled: tuple[Sequence[Key], Sequence[bytes]] = ((), ())
         self._live_readers = [self.dialect.reader(self.select(part)) for part in self.live]
@@ -148,6 +152,27 @@ class Attached:
         half = len(units) // 2
         return (*self.differing(units[:half]), *self.differing(units[half:]))
 
+    def copying_blobs(self, *, back: bool) -> Iterator[tuple[Part, sa.Select[Any], sa.Insert]]:
+        """Yield what reads and what copies the blobs that some runs refer to, unless they are there already.
+
+        They go into the attached file, or ``back`` into the store; those that are there stay as they are.
+        """
+        schemas = None, BACKUP
+        sides = (self.kept_blobs, self.live_blobs) if back else (self.live_blobs, self.kept_blobs)
+        for source, target in zip(*sides, strict=True):
+            key = self.blob_keys[source.name]
+            part = missing_from(source, self.binding, key=key, schema=schemas[not back])
+            select = self.select(part)
+            names = list(self.columns[part.name])
+            yield part, select, sa.insert(target.table).from_select(names, select)
+
+    def saved(self, table: str, keys: Sequence[Key]) -> Collection[Key]:
+        """Return those of these blobs that the attached file holds."""
+        kept = next(part.table for part in self.kept_blobs if part.name == table)
+        key = kept.c[self.blob_keys[table]]
+        statement = sa.select(key).where(self.dialect.keys_in(key))
+        return {row[0] for row in self.dialect.execute(statement, {"keys": self.dialect.bind_keys(keys)})}
+
     def confirm(self, rows: Mapping[str, int]) -> None:
         """Do nothing: the write lock was held since they were compared."""
 
@@ -188,7 +213,7 @@ class Attached:
     def sums(self) -> Sums:
         """Read every row of the attached parts; return their number and checksum by table."""
         found = {}
-        for part in (*self.kept, *self.kept_links):
+        for part in (*self.kept, *self.kept_links, *self.kept_blobs):
             tally = Tally()
             for row in self.dialect.reader(self._select_all(part))(None):
                 tally.add(row)

@@ -68,7 +68,9 @@ class BackupMaker:
             file.publish()
         with attached(tables.dialect, file.path):
             facts = self._facts(
-                began, writer, rows={part.name: head.tables[part.name][0] for part in tables.live}
+                began,
+                writer,
+                rows={part.name: head.tables[part.name][0] for part in (*tables.live, *tables.live_blobs)},
             )
             facts |= {"units": writer.units, "checksum": head.checksum}
             yield Backup(only=Listed(tables.dialect.driver), witness=tables, facts=facts)

@@ -173,7 +173,7 @@ class Binding:
 
     def unknown_triggers(self) -> Iterator[str]:
         """Yield triggers on tables we delete from that the profile does not list."""
-        for table in (self.tree.table, *(owned.table for owned in self.owned)):
+        for table in (self.tree.table, *(owned.table for owned in self.owned), *self.blob_tables()):
             for trigger in self._shapes[table].triggers:
                 if trigger not in self.profile.detect.triggers:
                     yield (
@@ -181,6 +181,11 @@ class Binding:
                         "may run when rows go, list it under detect.triggers in a copy of the profile, and "
                         "give that with --profile FILE"
                     )
+
+    def blob_tables(self) -> Sequence[str]:
+        """Return the tables of blobs, and those of their pins, which go with them."""
+        pins = [part.pins.table for part in self.profile.blobs if part.pins]
+        return list(dict.fromkeys([*pins, *(part.table for part in self.profile.blobs)]))
 
     def _other_kinds(self) -> bool:
         """Say whether a column that may hold the key of a run is of another kind than the key."""
@@ -233,19 +238,20 @@ class Binding:
         targets = {self.tree.table, *(owned.table for owned in self.owned)}
         for name, shape in sorted(self._shapes.items()):
             for columns, referred, _, _ in shape.foreign_keys:
-                if referred in targets and not self._has_index(name, columns):
+                if referred in targets and not self.has_index(name, columns):
                     yield (
                         f"the foreign key of {name} ({', '.join(columns)}) has no index, so every row "
                         f"removed from {referred} reads all of {name}: its owner should index these columns"
                     )
         for owned in self.owned:
-            if not self._has_index(owned.table, (owned.column,)):
+            if not self.has_index(owned.table, (owned.column,)):
                 yield (
                     f"no index serves {owned.table} ({owned.column}), so every batch reads all of "
                     f"{owned.table}: its owner should index this column"
                 )
 
-    def _has_index(self, table: str, columns: tuple[str, ...]) -> bool:
+    def has_index(self, table: str, columns: tuple[str, ...]) -> bool:
+        """Say whether an index starts with these columns, in whatever order."""
         width = len(columns)
         shape = self._shapes[table]
         starts = [index.columns[:width] for index in self.dialect.indexes(table)]
@@ -283,6 +289,7 @@ class Binding:
         generation = self.profile.units.generation
         if generation is not None:
             named.add((generation.table, generation.key))
+        named.update((part.table, (part.key,)) for part in self.profile.blobs)
         for table, columns in sorted(named):
             shape = self._shapes.get(table)
             if shape is None or not set(columns) <= set(shape.columns):
@@ -324,7 +331,7 @@ class Binding:
                 columns = [protection.column, protection.by_live]
                 columns += [protection.overdue.column] if protection.overdue else []
                 need(protection.table, *protection.where, *(column for column in columns if column))
-        for table, names in self._generation_columns():
+        for table, names in (*self._generation_columns(), *self._blob_columns()):
             need(table, *names)
         return needed
 
@@ -332,6 +339,15 @@ class Binding:
         """Yield the tables that the profile names for generations, each with columns of it."""
         if self.profile.units.generation is not None:
             yield from self.profile.units.generation.addressed(self.tree.table)
+
+    def _blob_columns(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the tables that the profile names for blobs, each with columns of it."""
+        for part in self.profile.blobs:
+            own = [part.key, part.size, part.created.column if part.created else None]
+            yield part.table, tuple(column for column in own if column)
+            yield from ((reference.table, (reference.column,)) for reference in part.references)
+            if part.pins is not None:
+                yield part.pins.table, (part.pins.column, part.pins.until)
 
     def mentioned(self) -> frozenset[str]:
         """Return the tables of this database that the profile names."""

@@ -62,6 +62,9 @@ class Dialect(Protocol):
     locks_rows: bool
     """Whether a batch locks its runs one by one, while others may write beside it."""
 
+    returns_removed: bool
+    """Whether a DELETE can return the rows that it removes."""
+
     halt: Callable[[], bool]
     """Asked between statements, and while one works or waits for a lock, as far as the database allows: yes
     raises `StoreFailure` at once. A batch in progress is rolled back."""

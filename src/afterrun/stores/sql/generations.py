@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -25,6 +25,7 @@ from afterrun.stores.sql.elsewhere import Reach, Reaching
 from afterrun.stores.sql.generation_facts import CHUNK, GenerationFacts, GenerationReader, GenerationRow
 from afterrun.stores.sql.literals import one_of
 from afterrun.stores.sql.parts import plain_table
+from afterrun.stores.sql.removal import Released, changed, told
 from afterrun.stores.sql.store import STATEMENT_PAGE, SqlStore
 from afterrun.stores.sql.transaction import LOCKED, SqlTransaction
 
@@ -48,7 +49,8 @@ class SqlGenerations:
         self._dialect = store.dialect
         self.facts = GenerationFacts(store.facts, generation, keep_last=keep_last or 1)
         self.reader = GenerationReader(self.facts)
-        self.removal = GenerationRemoval(self.facts)
+        self.removal = GenerationRemoval(self.facts, returned=store.blobs.returned if store.blobs else {})
+        self.blobs = None if store.blobs is None else store.blobs.beside(self.removal)
         self._locks = GenerationLocks(self.facts, self.reader) if self._dialect.locks_rows else None
         self._leaving = leaving
 
@@ -225,6 +227,7 @@ class SqlGenerations:
             check=self._store.check_version,
             rows=self._locks,
             reaching=Reaching(Reach(), self._dialect),
+            blobs=self._store.blobs,
         )
 
     def remarks(self) -> Sequence[str]:
@@ -306,9 +309,10 @@ def _mark(rows: Sequence[GenerationRow]) -> str:
 class GenerationRemoval:
     """The statements that remove, count and weigh the rows of generations."""
 
-    def __init__(self, facts: GenerationFacts) -> None:
-        """Compile them, in the profile's order."""
+    def __init__(self, facts: GenerationFacts, *, returned: Mapping[str, Sequence[str]]) -> None:
+        """Compile them, in the profile's order. ``returned`` are columns, by table, whose values are told."""
         self._dialect = facts.dialect
+        self._returned = returned
         binding, generation = facts.binding, facts.generation
         self._parts: list[tuple[str, sa.TableClause, list[Column]]] = []
         for rows in generation.owned:
@@ -319,19 +323,25 @@ class GenerationRemoval:
         own = plain_table(binding, generation.table)
         self._parts.append((generation.table, own, [own.c[name] for name in generation.key]))
         self.deletes = [
-            (name, sa.delete(table).where(self._dialect.rows_in(key))) for name, table, key in self._parts
+            (name, told(sa.delete(table).where(self._dialect.rows_in(key)), table, returned.get(name, ())))
+            for name, table, key in self._parts
         ]
 
-    def remove(self, units: Iterable[Unit], *, max_rows: int) -> Mapping[str, int]:
+    def remove(
+        self, units: Iterable[Unit], *, max_rows: int, released: Released | None = None
+    ) -> Mapping[str, int]:
         """Remove all rows of these units, within the dialect's lock; return them by table.
 
-        Raises `UnitFailure` of kind ``oversized`` beyond ``max_rows``: the caller rolls back.
+        ``released`` takes in the blobs that they referred to. Raises `UnitFailure` of kind ``oversized``
+        beyond ``max_rows``: the caller rolls back.
         """
         keys = sorted_keys(units)
         removed = dict.fromkeys((name for name, _ in self.deletes), 0)
         for name, statement in self.deletes:
             for chunk in chunks(keys, CHUNK):
-                removed[name] += self._dialect.change(statement, {"keys": self._dialect.bind_rows(chunk)})
+                given = {"keys": self._dialect.bind_rows(chunk)}
+                columns = self._returned.get(name, ())
+                removed[name] += changed(self._dialect, statement, given, (name, columns), released)
             if sum(removed.values()) > max_rows:
                 raise UnitFailure("oversized", f"more than {max_rows} rows in one batch")
         return removed
@@ -343,6 +353,20 @@ class GenerationRemoval:
             name: sum(int(row[0]) for row in self._rows(keys, table, key, [sa.func.count()]))
             for name, table, key in self._parts
         }
+
+    def going(self, column: tuple[str, str], blobs: sa.FromClause, key: Column) -> Iterator[sa.Select[Any]]:
+        """Yield what counts by blob the references in a table's column, of rows that go with units."""
+        for name, table, own in self._parts:
+            if name == column[0]:
+                source = table.join(blobs, table.c[column[1]] == key)
+                columns: list[Column] = [key, sa.func.count()]
+                counted = sa.select(*columns).select_from(source)
+                yield counted.where(self._dialect.rows_in(own)).group_by(key)
+
+    def bound(self, units: Iterable[Unit]) -> Iterator[object]:
+        """Yield the keys of units as parameters of what `going` yields."""
+        for chunk in chunks(sorted_keys(units), CHUNK):
+            yield self._dialect.bind_rows(chunk)
 
     def weigh(self, units: Sequence[Unit]) -> Sequence[int]:
         """Return the rows of each unit, over all tables."""

@@ -64,6 +64,7 @@ class Postgres:
     index_orders_ties = False
     has_lateral = True
     locks_rows = True
+    returns_removed = True
     path = None
 
     def __init__(self, url: URL, *, schema: str, writable: bool) -> None:

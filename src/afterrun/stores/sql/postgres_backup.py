@@ -29,9 +29,10 @@ from afterrun.stores.sql.backups import (
     Restorer,
     identity_digest,
 )
+from afterrun.stores.sql.postgres_backup_blobs import Needed, blob_rows, needed_by
 from afterrun.stores.sql.postgres_backup_file import BackupFile, Writing
 from afterrun.stores.sql.postgres_backup_head import Head
-from afterrun.stores.sql.postgres_backup_rows import UnitRows, UnitSum, pieces
+from afterrun.stores.sql.postgres_backup_rows import Asked, UnitRows, UnitSum, pieces
 from afterrun.stores.sql.postgres_backup_whole import WholeDump, table_bytes
 from afterrun.stores.sql.postgres_programs import programs
 from afterrun.stores.sql.postgres_restore import PostgresRestore
@@ -59,7 +60,7 @@ class PostgresBackups:
     def notices(self, kind: BackupKind) -> Sequence[str]:
         """Say what a backup of this kind means for the engine while it is made."""
         rows = UnitRows(self._store)
-        names = [table.name for table in rows.tables]
+        names = [*(table.name for table in rows.tables), *self._store.binding.blob_tables()]
         if kind == "removed":
             return [f"for as long as a backup copies the rows that go, it {HOLDS}"]
         size = table_bytes(rows.dialect, names)
@@ -87,6 +88,8 @@ class PostgresMaker:
         self._order = order
         self._clock = clock
         self._rows = UnitRows(store)
+        self._blobs = blob_rows(store, self._rows)
+        self._names = [*(table.name for table in self._rows.tables), *store.binding.blob_tables()]
         self._file = NewFile(order.path, store=None)
         self._programs = (
             programs(self._rows.dialect.driver.info.server_version) if order.kind == "whole" else None
@@ -125,14 +128,15 @@ class PostgresMaker:
         file = self._file
         file.room(int(survey.logical_bytes * FILLED) + sum(survey.rows.values()) * ROW_BYTES)
         with file:
-            with file.draft.open("wb") as draft, Writing(draft, self._rows) as writing:
+            with file.draft.open("wb") as draft, Writing(draft, self._rows, self._blobs) as writing:
                 with self._rows.dialect.snapshot():
                     for piece in pieces(units):
-                        selected.add(piece, writing.add(piece))
+                        selected.add(piece, writing.add(piece), writing.needed)
                 head = writing.finish(**self._said(survey))
             _verify(file.draft, head)
             file.publish()
-        return {"rows": {name: table.rows for name, table in head.tables.items()}, "checksum": head.checksum}
+        held = {**head.tables, **head.blobs}
+        return {"rows": {name: table.rows for name, table in held.items()}, "checksum": head.checksum}
 
     def _said(self, survey: Report) -> Mapping[str, object]:
         store = self._store
@@ -154,14 +158,15 @@ class PostgresMaker:
         file, rows = self._file, self._rows
         if self._programs is None:
             raise ValueError(self._order.kind)
-        dump = WholeDump(rows.dialect, self._programs, [table.name for table in rows.tables])
-        file.room(table_bytes(rows.dialect, [table.name for table in rows.tables]))
+        dump = WholeDump(rows.dialect, self._programs, self._names)
+        file.room(table_bytes(rows.dialect, self._names))
         with file:
             with rows.dialect.snapshot():
                 checksum = dump.write(file.draft)
                 sums = dump.sums()
                 for piece in pieces(units):
-                    selected.add(piece, list(rows.sums(piece)))
+                    needed = needed_by(self._blobs, piece, Asked(piece))
+                    selected.add(piece, list(rows.sums(piece)), needed)
             dump.verify(file.draft, sums)
             file.publish()
         return {"rows": dump.rows(sums), "checksum": checksum}
@@ -177,14 +182,24 @@ class Selected:
         self._database.execute(
             "CREATE TABLE units (root TEXT PRIMARY KEY, digest TEXT NOT NULL) WITHOUT ROWID"
         )
+        self._database.execute("CREATE TABLE blobs (name TEXT, key, PRIMARY KEY (name, key)) WITHOUT ROWID")
         self._database.execute("BEGIN")
 
-    def add(self, units: Sequence[Unit], sums: Sequence[UnitSum]) -> None:
-        """Note units."""
+    def add(self, units: Sequence[Unit], sums: Sequence[UnitSum], needed: Needed) -> None:
+        """Note units, and the blobs that they need."""
+        self._database.executemany(
+            "INSERT OR IGNORE INTO blobs VALUES (?, ?)",
+            [(name, key) for found in needed for name, keys in found.items() for key in keys],
+        )
         self._database.executemany(
             "INSERT INTO units VALUES (?, ?)",
             [(key_text(unit.key), found.digest) for unit, found in zip(units, sums, strict=True)],
         )
+
+    def blobs(self, table: str, keys: Sequence[Key]) -> Collection[Key]:
+        """Return those of these blobs that a unit needs."""
+        ask = "SELECT 1 FROM blobs WHERE name = ? AND key = ?"
+        return {key for key in keys if self._database.execute(ask, (table, key)).fetchone()}
 
     def digest(self, unit: Unit) -> str | None:
         """Return what a unit's rows came to; nothing for a unit that was not selected."""
@@ -234,6 +249,10 @@ class PostgresWitness:
             else:
                 differing.append(unit.key)
         return differing
+
+    def saved(self, table: str, keys: Sequence[Key]) -> Collection[Key]:
+        """Return those of these blobs that were copied."""
+        return self._selected.blobs(table, keys)
 
     def confirm(self, rows: Mapping[str, int]) -> None:
         """Make sure that no row came, or went, between the comparison and the removal."""

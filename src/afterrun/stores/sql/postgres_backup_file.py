@@ -15,7 +15,7 @@ import re
 import zipfile
 import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -27,6 +27,7 @@ from pydantic import ValidationError
 
 from afterrun.core.errors import BackupFailed, Refused
 from afterrun.core.facts import Unit
+from afterrun.stores.sql.postgres_backup_blobs import BlobRows, Needed, needed_by
 from afterrun.stores.sql.postgres_backup_head import FORMAT, Head, Totals, UnitHead
 from afterrun.stores.sql.postgres_backup_rows import Asked, UnitRows, UnitSum, blocks
 
@@ -44,13 +45,18 @@ PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,63}", re.ASCII)
 class Writing:
     """Writes a backup, piece by piece, to an empty file."""
 
-    def __init__(self, file: IO[bytes], rows: UnitRows) -> None:
-        """Begin the archive."""
+    def __init__(self, file: IO[bytes], rows: UnitRows, blobs: Sequence[BlobRows] = ()) -> None:
+        """Begin the archive. ``blobs`` are copied beside the rows that refer to them."""
+        self._blobs = blobs
+        self._blob_files = {table.name: f"blobs-{_file_of(table.name, i)}" for i, table in enumerate(blobs)}
+        self._blob_totals = {table.name: BlobTotal() for table in blobs}
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL)
         self._rows = rows
         self._files = {table.name: _file_of(table.name, place) for place, table in enumerate(rows.tables)}
         self._totals = Totals([table.name for table in rows.tables])
         self._pieces = 0
+        self.needed: Needed = ()
+        """Which blobs the units of the last piece need."""
 
     def __enter__(self) -> Self:
         """Return it."""
@@ -71,12 +77,20 @@ class Writing:
                 first = next(lines, None)
                 if first is not None:
                     self._write(self._files[table.name], chain([first], lines))
-        listed = [_line_of(unit, found) for unit, found in zip(units, sums, strict=True)]
+        needed = self.needed = needed_by(self._blobs, units, asked)
+        for blob_table in self._blobs:
+            self._add_blobs(blob_table, {key for found in needed for key in found.get(blob_table.name, ())})
+        listed = [_line_of(*told) for told in zip(units, sums, needed, strict=True)]
         self._write(UNITS, listed)
         for found, line in zip(sums, listed, strict=True):
             self._totals.add(found, line)
         self._pieces += 1
         return sums
+
+    def _add_blobs(self, table: BlobRows, keys: Collection[str | int]) -> None:
+        if keys:
+            with closing(table.lines(keys)) as lines:
+                self._write(self._blob_files[table.name], self._blob_totals[table.name].counting(lines))
 
     def _write(self, name: str, lines: Iterable[bytes]) -> None:
         with self._zip.open(f"{self._pieces:06}/{name}", "w", force_zip64=True) as member:
@@ -95,8 +109,18 @@ class Writing:
             }
             for table in self._rows.tables
         }
+        blobs = {
+            table.name: {
+                "file": self._blob_files[table.name],
+                "columns": dict(table.columns),
+                "rows": self._blob_totals[table.name].rows,
+                "checksum": self._blob_totals[table.name].checksum,
+            }
+            for table in self._blobs
+        }
         counted = {
             "tables": tables,
+            "blobs": blobs,
             "pieces": self._pieces,
             "units": totals.units,
             "checksum": totals.checksum,
@@ -106,12 +130,34 @@ class Writing:
         return head
 
 
+class BlobTotal:
+    """What all blobs of one table in a backup come to, in their order."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.rows = 0
+        self._sum = hashlib.sha256()
+
+    def counting(self, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Pass lines on and take them in."""
+        for line in lines:
+            self.rows += 1
+            self._sum.update(hashlib.sha256(line).digest())
+            yield line
+
+    @property
+    def checksum(self) -> str:
+        """Return the SHA-256 of the digests of all rows."""
+        return self._sum.hexdigest()
+
+
 @dataclass(frozen=True, slots=True)
 class Kept:
     """One unit in a backup. Its rows can be read once, until the next unit is asked for."""
 
     line: bytes
     said: UnitHead
+    piece: int
     _rows: Mapping[str, Iterator[bytes]]
 
     def lines(self, table: str) -> Iterator[bytes]:
@@ -162,7 +208,7 @@ class BackupFile:
                 if not said.rows.keys() <= tables.keys():
                     raise BackupFailed("corrupt", "the backup lacks rows of a unit that it lists")
                 rows = {name: islice(tables[name], count) for name, count in said.rows.items()}
-                yield Kept(line, said, rows)
+                yield Kept(line, said, piece, rows)
                 for left in rows.values():
                     deque(left, maxlen=0)
             if any(member.read(1) for member in tables.values()):  # its end is where ZIP compares its CRC
@@ -174,8 +220,24 @@ class BackupFile:
             member = stack.enter_context(self._zip.open(name))
         return stack.enter_context(io.BufferedReader(_Member(member), BUFFER))
 
+    def blob_lines(self, table: str, piece: int) -> Iterator[bytes]:
+        """Yield the blobs of one table that the units of a piece need."""
+        name = f"{piece:06}/{self.head.blobs[table].file}"
+        if name in self._zip.namelist():
+            with ExitStack() as stack:
+                yield from self._opened(name, stack)
+
+    def _verify_blobs(self) -> None:
+        for name, said in self.head.blobs.items():
+            total = BlobTotal()
+            for piece in range(self.head.pieces):
+                deque(total.counting(self.blob_lines(name, piece)), maxlen=0)
+            if (total.rows, total.checksum) != (said.rows, said.checksum):
+                raise BackupFailed("corrupt", f"the rows of {name} in the backup are not those that it lists")
+
     def verify(self) -> None:
         """Read everything and compare it with what the file says of itself. Raises `BackupFailed`."""
+        self._verify_blobs()
         totals = Totals(list(self.head.tables))
         for kept in self.units():
             found = UnitSum()
@@ -242,8 +304,9 @@ def _unit_head(line: bytes) -> UnitHead:
         return UnitHead.model_validate_json(line)
 
 
-def _line_of(unit: Unit, found: UnitSum) -> bytes:
+def _line_of(unit: Unit, found: UnitSum, blobs: Mapping[str, Sequence[str | int]]) -> bytes:
     said = {"members": unit.members, "rows": found.rows, "size": found.size, "digest": found.digest}
+    said |= {"blobs": blobs} if blobs else {}
     return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 

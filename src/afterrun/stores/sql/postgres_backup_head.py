@@ -49,6 +49,7 @@ class Head(BaseModel):
     fingerprint: Text
     made_at: Text
     tables: dict[str, TableHead]
+    blobs: dict[str, TableHead] = Field(default_factory=dict, description="shared, once a piece")
     pieces: Number
     units: tuple[int, Hex]
     checksum: Hex = Field(description="of `tables` and `units`")
@@ -63,6 +64,7 @@ class UnitHead(BaseModel):
     rows: dict[str, Annotated[int, Field(gt=0)]]
     size: Number
     digest: Hex
+    blobs: dict[str, list[str | int]] = Field(default_factory=dict, description="keys of those it needs")
 
     @property
     def unit(self) -> Unit:

@@ -117,10 +117,11 @@ class UnitRows:
         self.dialect: Postgres = store.dialect
         binding = store.binding
         found = parts(binding)
-        generated = self._generated([part.name for part in found])
+        blobs = store.blobs.tables if store.blobs else []
+        self._computed = self._generated([*(part.name for part in found), *(table.name for table in blobs)])
         owners: Sequence[Owned | None] = [*binding.owned, None]
         self.tables: Sequence[Copied] = [
-            self._copied(binding, part, owned, generated) for part, owned in zip(found, owners, strict=True)
+            self._copied(binding, part, owned) for part, owned in zip(found, owners, strict=True)
         ]
 
     def _generated(self, names: Sequence[str]) -> frozenset[tuple[int, str]]:
@@ -129,17 +130,20 @@ class UnitRows:
             found = self.dialect.driver.execute(GENERATED, {"tables": [oids[name] for name in names]})
             return frozenset((oid, column) for oid, column in found.fetchall())
 
-    def _copied(
-        self, binding: Binding, part: Part, owned: Owned | None, generated: frozenset[tuple[int, str]]
-    ) -> Copied:
+    def stored(self, name: str) -> Mapping[str, str]:
+        """Return the columns of a table that are stored rather than computed, with their types."""
         reflected = self.dialect.reflected
-        columns = {
+        return {
             column: spelling
-            for column, spelling in reflected.types[part.name].items()
-            if (reflected.oids[part.name], column) not in generated
+            for column, spelling in reflected.types[name].items()
+            if (reflected.oids[name], column) not in self._computed
         }
-        source, owner = _owner(binding, part, owned)
-        read = self.dialect.sql(_reading(part, source, owner, list(columns)))
+
+    def _copied(self, binding: Binding, part: Part, owned: Owned | None) -> Copied:
+        reflected = self.dialect.reflected
+        columns = self.stored(part.name)
+        source, owner = owner_of(binding, part, owned)
+        read = self.dialect.sql(reading(part, source, owner, [part.table.c[name] for name in columns]))
         write = sql.SQL("COPY {} ({}) FROM STDIN {}").format(
             sql.Identifier(*reflected.places[part.name]),
             sql.SQL(", ").join(map(sql.Identifier, columns)),
@@ -227,8 +231,8 @@ def blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
     yield b"".join(block)
 
 
-def _reading(part: Part, source: sa.FromClause, owner: Column, columns: Sequence[str]) -> sa.Select[Any]:
-    """Return the statement that gives the place of a row's unit and the row, ordered by the place.
+def reading(part: Part, source: sa.FromClause, owner: Column, columns: Sequence[Column]) -> sa.Select[Any]:
+    """Return the statement that gives the place of a row's unit and these columns, ordered by the place.
 
     The rows are found as the removal finds them, and the join loses none: one that fits no key has no place.
     """
@@ -241,14 +245,14 @@ def _reading(part: Part, source: sa.FromClause, owner: Column, columns: Sequence
     known = sa.select(given.c.member, place).group_by(given.c.member).subquery("afterrun-known")
     same = sa.collate(sa.cast(owner, sa.Text()), "C") == known.c.member
     return (
-        sa.select(known.c.place, *(part.table.c[name] for name in columns))
+        sa.select(known.c.place, *columns)
         .select_from(source.outerjoin(known, same))
         .where(part.where)
         .order_by(known.c.place)
     )
 
 
-def _owner(binding: Binding, part: Part, owned: Owned | None) -> tuple[sa.FromClause, Column]:
+def owner_of(binding: Binding, part: Part, owned: Owned | None) -> tuple[sa.FromClause, Column]:
     """Return the column with the key of the run that a row belongs to, and the table or join that has it."""
     if owned is None:
         return part.table, part.table.c[binding.tree.key]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any, Final
 from psycopg import sql
 
 from afterrun.core.errors import Refused, StoreUnreadable, UnitFailure, UnitNotFound
-from afterrun.core.facts import Unit, key_text
+from afterrun.core.facts import Key, Unit, key_text
 from afterrun.core.sweep import MAX_UNIT_SECONDS, Clock
 from afterrun.stores.sql.backups import NAMED, Restored, identity_digest, origin_notices
+from afterrun.stores.sql.postgres_backup_blobs import blob_rows
 from afterrun.stores.sql.postgres_backup_file import BackupFile, Kept
 from afterrun.stores.sql.postgres_backup_head import Head
 from afterrun.stores.sql.postgres_backup_rows import UnitRows
@@ -67,6 +69,8 @@ class Loaded:
     digest: str
     counts: Mapping[str, int]
     rows: Mapping[str, Iterable[bytes]]
+    piece: int
+    blobs: Mapping[str, Sequence[str | int]]
 
 
 class PostgresRestore:
@@ -76,6 +80,8 @@ class PostgresRestore:
         """Prepare; ``rest`` is the pause after a transaction, as a multiple of the time it took."""
         self._store = store
         self._rows = UnitRows(store)
+        self._blobs = blob_rows(store, self._rows)
+        self._came: Counter[str] = Counter()
         self._clock = clock
         self._rest = rest
         self.so_far: Restored | None = None
@@ -90,7 +96,7 @@ class PostgresRestore:
             report = self.so_far = self._report(path, backup.head)
             if run is None:
                 for group in grouped(backup.units()):
-                    self._try(group, report)
+                    self._try(group, backup, report)
             else:
                 self._one(backup, run, report)
         report.notices.extend(self._late_sequences())
@@ -99,7 +105,7 @@ class PostgresRestore:
     def _one(self, backup: BackupFile, run: str, report: Restored) -> None:
         for kept in backup.units():
             if run in map(str, kept.said.members):
-                self._try([loaded(kept)], report)
+                self._try([loaded(kept)], backup, report)
                 if report.refused:
                     raise Refused(
                         "id-is-back", f"not restored: {next(iter(report.refused))}. Nothing was changed"
@@ -122,15 +128,15 @@ class PostgresRestore:
             notices=list(notices),
         )
 
-    def _try(self, group: Sequence[Loaded], report: Restored) -> None:
+    def _try(self, group: Sequence[Loaded], backup: BackupFile, report: Restored) -> None:
         """Restore units in one transaction; if one of them is in the way, each in its own."""
         began = self._clock.monotonic()
         try:
-            there = self._restore(group)
+            there = self._restore(group, backup)
         except (_NotRestoredError, UnitFailure) as error:
             if len(group) > 1:
                 for one in group:
-                    self._try([one], report)
+                    self._try([one], backup, report)
                 return
             report.refused[str(error)] += 1
             if len(report.named) < NAMED:
@@ -139,6 +145,7 @@ class PostgresRestore:
         if there:
             report.present += 1
             return
+        report.rows.update(self._came)
         for one in group:
             report.units += 1
             report.members += len(one.unit.members)
@@ -146,8 +153,8 @@ class PostgresRestore:
         if self._rest:
             self._clock.sleep(max((self._clock.monotonic() - began) * self._rest, MIN_PAUSE))
 
-    def _restore(self, group: Sequence[Loaded]) -> bool:
-        """Put the rows of units back, their runs first; say whether those of one were there, unchanged."""
+    def _restore(self, group: Sequence[Loaded], backup: BackupFile) -> bool:
+        """Put rows of units back, blobs and runs first; say whether those of one were there, unchanged."""
         rows, units = self._rows, [one.unit for one in group]
         expected = [one.digest for one in group]
         with rows.dialect.locked(MAX_UNIT_SECONDS):
@@ -156,6 +163,7 @@ class PostgresRestore:
                 if len(group) == 1 and there[0].digest == expected[0]:
                     return True
                 raise _NotRestoredError(IS_BACK)
+            self._came = self._put_blobs_back(group, backup)
             for table in reversed(rows.tables):
                 count = sum(one.counts.get(table.name, 0) for one in group)
                 lines = (line for one in group for line in one.rows.get(table.name, ()))
@@ -165,31 +173,47 @@ class PostgresRestore:
                 raise _NotRestoredError(CHANGED)
         return False
 
+    def _put_blobs_back(self, group: Sequence[Loaded], backup: BackupFile) -> Counter[str]:
+        """Put back the blobs that these units need; those that are there stay as they are."""
+        came: Counter[str] = Counter()
+        for table in self._blobs:
+            needed: defaultdict[int, set[Key]] = defaultdict(set)
+            for one in group:
+                needed[one.piece].update(one.blobs.get(table.name, ()))
+            for piece, keys in needed.items():
+                if keys:
+                    came[table.name] += table.put(keys, backup.blob_lines(table.name, piece))
+        return came
+
     def _check_head(self, head: Head) -> None:
         """Make sure that the backup's tables are those of this store. Raises `Refused`."""
         profile = self._store.profile_name
         if head.profile != profile:
             made = f"the backup was made with the profile {head.profile[:40]}"
             raise Refused("other-profile", f"{made}, this is {profile}")
-        for table in self._rows.tables:
-            kept = head.tables.get(table.name)
+        here = {table.name: table.columns for table in self._rows.tables}
+        here |= {table.name: table.columns for table in self._blobs}
+        held = {**head.tables, **head.blobs}
+        for name, columns in here.items():
+            kept = held.get(name)
             if kept is None:
-                raise Refused("schema", f"the backup has no table {table.name}, which this store has")
-            if dict(kept.columns) != dict(table.columns):
+                raise Refused("schema", f"the backup has no table {name}, which this store has")
+            if dict(kept.columns) != dict(columns):
                 raise Refused(
                     "schema",
-                    f"the table {table.name} has other columns or types in the backup than in this store: "
+                    f"the table {name} has other columns or types in the backup than in this store: "
                     "the engine was upgraded in between. Unpack the backup with unzip to read it",
                 )
-            if list(kept.columns) != list(table.columns):
-                raise Refused("schema", f"the columns of {table.name} stand in another order in the backup")
-        strange = head.tables.keys() - {table.name for table in self._rows.tables}
+            if list(kept.columns) != list(columns):
+                raise Refused("schema", f"the columns of {name} stand in another order in the backup")
+        strange = held.keys() - here.keys()
         if strange:
             raise Refused("schema", f"the backup has a table {min(strange)[:63]}, which this store has not")
 
     def _check_rights(self) -> None:
         """Make sure that rows may be put back. Raises `Refused` with what to grant."""
-        for name, role, may_insert, foreign in self._asked(RIGHTS):
+        blobs = [table.name for table in self._blobs]
+        for name, role, may_insert, foreign in self._asked(RIGHTS, blobs):
             if not may_insert:
                 raise Refused(
                     "rights", f"this role may not put rows into {name}: GRANT INSERT ON {name} TO {role}"
@@ -216,9 +240,11 @@ class PostgresRestore:
                     f"{schema}.{sequence} stands at {last}: set it with setval, or one is given out twice"
                 )
 
-    def _asked(self, statement: str) -> Sequence[tuple[Any, ...]]:
+    def _asked(self, statement: str, more: Sequence[str] = ()) -> Sequence[tuple[Any, ...]]:
         dialect = self._rows.dialect
-        oids = [dialect.reflected.oids[table.name] for table in self._rows.tables]
+        oids = [
+            dialect.reflected.oids[name] for name in (*(table.name for table in self._rows.tables), *more)
+        ]
         with classified():
             return dialect.driver.execute(statement.encode(), {"tables": oids}).fetchall()
 
@@ -228,7 +254,8 @@ def loaded(kept: Kept, *, hold: bool = False) -> Loaded:
     rows: dict[str, Iterable[bytes]] = {name: kept.lines(name) for name in kept.said.rows}
     if hold:
         rows = {name: list(lines) for name, lines in rows.items()}
-    return Loaded(kept.said.unit, kept.said.size, kept.said.digest, kept.said.rows, rows)
+    said = kept.said
+    return Loaded(said.unit, said.size, said.digest, said.rows, rows, kept.piece, said.blobs)
 
 
 def grouped(units: Iterable[Kept]) -> Iterator[Sequence[Loaded]]:

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
+from sqlalchemy.sql.dml import ReturningDelete
 
 from afterrun.core.errors import UnitFailure
 from afterrun.core.facts import Key, Unit
 from afterrun.core.tree import chunks
 from afterrun.stores.sql.binding import Binding
-from afterrun.stores.sql.dialect import Column
+from afterrun.stores.sql.dialect import Column, Dialect, Rows
 from afterrun.stores.sql.parts import Part, parts, plain_table
 
 CHUNK: Final = 10_000
 """Keys of one statement; more are cut, so that no array grows without bound."""
 
+Deletion: TypeAlias = "sa.Delete | ReturningDelete[Any]"
+
+
+class Released:
+    """Keys of blobs that removed rows referred to, by the table and column that held them."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.keys: dict[tuple[str, str], set[Key]] = {}
+
+    def note(self, table: str, columns: Sequence[str], rows: Rows) -> None:
+        """Take in rows of one table; they begin with these columns."""
+        for place, column in enumerate(columns):
+            found = {row[place] for row in rows}
+            self.keys.setdefault((table, column), set()).update(found - {None})
+
 
 class Removal:
     """The statements that remove, count and weigh the rows of units."""
 
-    def __init__(self, binding: Binding) -> None:
-        """Compile them, in the profile's order."""
+    def __init__(self, binding: Binding, *, returned: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Compile them, in the profile's order. ``returned`` are columns, by table, whose values are told."""
+        self._returned = returned or {}
         self._binding = binding
         self._dialect = binding.dialect
         self._tree = binding.tree
         self._parts = parts(binding)
-        self.deletes = [(part.name, sa.delete(part.table).where(part.where)) for part in self._parts]
+        self._before: dict[str, sa.Select[Any]] = {}
+        self.deletes = [(part.name, self._removing(part)) for part in self._parts]
         self._counts = [
             (part.name, sa.select(sa.func.count()).select_from(part.table).where(part.where))
             for part in self._parts
@@ -36,11 +55,26 @@ class Removal:
         self._weigh = self._weighing()
         self._counts_first = self._counts[-1:] if binding.runs_cascade() else []
 
-    def remove(self, units: Iterable[Unit], *, max_rows: int) -> Mapping[str, int]:
+    def _removing(self, part: Part) -> Deletion:
+        """Return the removal of a part; it tells the columns asked for, unless they must be read before it.
+
+        A row that another one takes along, by a foreign key of its own table, is returned by no removal.
+        """
+        delete = sa.delete(part.table).where(part.where)
+        names = self._returned.get(part.name, ())
+        if names and part.name == self._tree.table and self._binding.runs_cascade():
+            columns = [part.table.c[name] for name in names]
+            self._before[part.name] = sa.select(*columns).select_from(part.table).where(part.where)
+            return delete
+        return told(delete, part.table, names)
+
+    def remove(
+        self, units: Iterable[Unit], *, max_rows: int, released: Released | None = None
+    ) -> Mapping[str, int]:
         """Remove all rows of these units, within the dialect's lock.
 
-        Returns rows by table. Raises `UnitFailure` of kind ``oversized`` beyond ``max_rows``: the caller
-        rolls back.
+        Returns rows by table; ``released`` takes in the blobs that they referred to. Raises `UnitFailure` of
+        kind ``oversized`` beyond ``max_rows``: the caller rolls back.
         """
         keys = sorted_keys(units)
         before = self._counted(self._counts_first, keys)  # a cascade's rows are in no DELETE's count
@@ -49,11 +83,35 @@ class Removal:
             # Runs may refer to each other, so all of a tree go in one statement.
             size = CHUNK if name != self._tree.table else max(len(keys), 1)
             for chunk in chunks(keys, size):
-                removed[name] += self._dialect.change(statement, {"keys": self._binding.bind_keys(chunk)})
+                removed[name] += self._remove(name, statement, chunk, released)
             removed[name] = before.get(name, removed[name])
             if sum(removed.values()) > max_rows:
                 raise UnitFailure("oversized", f"more than {max_rows} rows in one batch")
         return removed
+
+    def _remove(self, name: str, statement: Deletion, keys: Sequence[Key], released: Released | None) -> int:
+        """Run one removal; return how many rows it counted."""
+        parameters = {"keys": self._binding.bind_keys(keys)}
+        columns = self._returned.get(name, ())
+        if name not in self._before:
+            return changed(self._dialect, statement, parameters, (name, columns), released)
+        rows = self._dialect.execute(self._before[name], parameters)
+        if released is not None:
+            released.note(name, columns, rows)
+        return self._dialect.change(statement, parameters)
+
+    def going(self, column: tuple[str, str], blobs: sa.FromClause, key: Column) -> Iterator[sa.Select[Any]]:
+        """Yield what counts by blob the references in a table's column, of rows that go with units."""
+        for part in self._parts:
+            if part.name == column[0]:
+                source = part.table.join(blobs, part.table.c[column[1]] == key)
+                columns: list[Column] = [key, sa.func.count()]
+                yield sa.select(*columns).select_from(source).where(part.where).group_by(key)
+
+    def bound(self, units: Iterable[Unit]) -> Iterator[object]:
+        """Yield the keys of units as parameters of what `going` yields."""
+        for chunk in chunks(sorted_keys(units), CHUNK):
+            yield self._binding.bind_keys(chunk)
 
     def count(self, units: Iterable[Unit]) -> Mapping[str, int]:
         """Return the rows by table that `remove` would take."""
@@ -124,6 +182,28 @@ class Removal:
             int(self._dialect.execute(statement, {"keys": self._binding.bind_keys(chunk)})[0][0])
             for chunk in chunks(sorted_keys(units), CHUNK)
         )
+
+
+def told(statement: sa.Delete, table: sa.TableClause, names: Sequence[str]) -> Deletion:
+    """Let a removal tell these columns of the rows that it takes."""
+    return statement.returning(*(table.c[name] for name in names)) if names else statement
+
+
+def changed(
+    dialect: Dialect,
+    statement: Deletion,
+    parameters: Mapping[str, object],
+    told: tuple[str, Sequence[str]],
+    released: Released | None,
+) -> int:
+    """Run a removal and return its rows; ``told`` are its table and the columns that it tells."""
+    table, columns = told
+    if not columns:
+        return dialect.change(statement, parameters)
+    rows = dialect.execute(statement, parameters)
+    if released is not None:
+        released.note(table, columns, rows)
+    return len(rows)
 
 
 def sorted_keys(units: Iterable[Unit]) -> list[Key]:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from afterrun.core.batch import Pace, Sizer
 from afterrun.core.errors import BackupFailed, Refused
-from afterrun.core.facts import Unit, key_text
+from afterrun.core.facts import Key, Unit, key_text
 from afterrun.core.report import Report
 from afterrun.core.sweep import Clock
 from afterrun.core.tree import chunks
@@ -64,7 +64,7 @@ class RemovedBackup:
         self._sizer = Sizer(pace, most=pace.most_rows)
         self._live = [*tables.live, *tables.live_links]
         self._kept = [*tables.kept, *tables.kept_links]
-        self._read = {part.name: Tally() for part in self._live}
+        self._read = {part.name: Tally() for part in (*self._live, *tables.live_blobs)}
         self._listed = Tally()
         self.units = 0
         self.longest = self.blocked = 0.0
@@ -88,7 +88,7 @@ class RemovedBackup:
     def _make_tables(self, draft: Path) -> None:
         """Make the tables by the store's own words, through a connection that knows the new file alone."""
         driver = self._dialect.driver
-        names = [part.name for part in self._live]
+        names = [part.name for part in (*self._live, *self._tables.live_blobs)]
         taken = sorted({name.lower() for name in names}.intersection(OWN_TABLES))
         if taken:
             raise Refused("backup-kind", f"the store has a table {taken[0]} itself: use --backup-kind whole")
@@ -111,6 +111,7 @@ class RemovedBackup:
         ways = [(owned.table, owned.column) for owned in binding.owned]
         ways += [(owned.via.table, owned.via.owner) for owned in binding.owned if owned.via]
         ways.append((binding.tree.table, binding.tree.key))
+        ways += [(part.name, self._tables.blob_keys[part.name]) for part in self._tables.live_blobs]
         for number, (table, column) in enumerate(ways):
             there = driver.execute(
                 "SELECT 1 FROM pragma_index_list(?, ?) AS l, pragma_index_info(l.name, ?) AS i"
@@ -155,6 +156,7 @@ class RemovedBackup:
                 if read.rows - before != copied:
                     raise BackupFailed("changed", f"{copied} rows of {live.name} were copied of those read")
                 rows += copied
+            rows += self._copy_blobs(keys)
             add_units(self._dialect.driver, piece, first=self.units)
         for number, unit in enumerate(piece, start=self.units):
             root = key_text(unit.key)
@@ -168,6 +170,22 @@ class RemovedBackup:
         self._sizer.learn(rows=rows, held=held, full=True)
         if not self._dialect.wal and self._pace.min_rest:
             self._clock.sleep(max(held * self._pace.rest, self._pace.min_rest))
+
+    def _copy_blobs(self, keys: Sequence[Key]) -> int:
+        """Copy the blobs that the rows of some runs refer to, unless they were copied before."""
+        copied = 0
+        for part, select, copy in self._tables.copying_blobs(back=False):
+            read, read_rows = self._read[part.name], self._dialect.reader(select)
+            for chunk in chunks(keys, CHUNK):
+                bound = self._tables.binding.bind_keys(chunk)
+                before = read.rows
+                for row in read_rows(bound):
+                    read.add(row)
+                found = self._dialect.change(copy, {"keys": bound})
+                if read.rows - before != found:
+                    raise BackupFailed("changed", f"{found} rows of {part.name} were copied of those read")
+                copied += found
+        return copied
 
 
 def verify_removed(tables: Attached, head: Head) -> None:

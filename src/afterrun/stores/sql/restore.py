@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
 
 from afterrun.core.errors import Refused, StoreUnreadable, UnitFailure, UnitNotFound, UsageError
-from afterrun.core.facts import Unit, key_text
+from afterrun.core.facts import Key, Unit, key_text
 from afterrun.core.sweep import MAX_UNIT_SECONDS, Clock
 from afterrun.core.tree import chunks
 from afterrun.stores.new_file import files_of
@@ -99,7 +99,7 @@ class Restore:
                 raise _NotRestoredError(
                     f"rows of {lost} that led to rows of this tree are gone or lead elsewhere"
                 )
-            rows: Counter[str] = Counter()
+            rows = self._put_blobs_back(keys)
             for live, kept in reversed(list(zip(tables.live, tables.kept, strict=True))):
                 names = list(tables.columns[live.name])
                 copy = sa.insert(live.table).from_select(names, tables.select(kept))
@@ -111,6 +111,15 @@ class Restore:
                 raise _NotRestoredError("the backup lacks a run of this tree")
             if tables.differing([unit]):
                 raise _NotRestoredError("the store changed a value on the way in, as by a trigger")
+        return rows
+
+    def _put_blobs_back(self, keys: Sequence[Key]) -> Counter[str]:
+        """Copy the blobs that rows of these runs refer to, before the rows; those that are there stay."""
+        rows: Counter[str] = Counter()
+        for part, _, copy in self._tables.copying_blobs(back=True):
+            for chunk in chunks(keys, CHUNK):
+                bound = self._tables.binding.bind_keys(chunk)
+                rows[part.name] += self._tables.dialect.change(copy, {"keys": bound})
         return rows
 
 

@@ -67,6 +67,7 @@ class SQLite:
     index_orders_ties = True
     has_lateral = False
     locks_rows = False
+    returns_removed = sqlite3.sqlite_version_info >= (3, 35)
 
     def __init__(self, path: Path, *, writable: bool, recover: bool = True, tries: int = BEGIN_TRIES) -> None:
         """Open and reflect a file. Raises `StoreUnreadable`, or `Refused` where the rights do not suffice.

@@ -21,6 +21,7 @@ from afterrun.core.tree import chunks
 from afterrun.profiles import Profile, shape_digest
 from afterrun.stores.sql.aggregates import Aggregates
 from afterrun.stores.sql.binding import Binding
+from afterrun.stores.sql.blobs import SqlBlobs
 from afterrun.stores.sql.candidates import Candidates
 from afterrun.stores.sql.dialect import Dialect, Sizes
 from afterrun.stores.sql.elsewhere import Reach, Reaching
@@ -65,10 +66,16 @@ class SqlStore:
         self.facts = Facts(self.binding)
         self.candidates = Candidates(self.facts)
         self.aggregates = Aggregates(self.facts, self.candidates)
-        self.removal = Removal(self.binding)
+        self.blobs = self._bind_blobs()
+        self.removal = Removal(self.binding, returned=self.blobs.returned if self.blobs else None)
         self._reader = RunReader(self.facts, dialect.now)
         self._rows = RowLocks(self.facts, self._reader) if dialect.locks_rows else None
         self._schema = self._read_schema(unverified=schema_unverified)
+
+    def _bind_blobs(self) -> SqlBlobs | None:
+        if not self.profile.blobs:
+            return None
+        return SqlBlobs(self.binding, now=self.now, check=self.check_version)
 
     @property
     def url(self) -> str:
@@ -137,6 +144,7 @@ class SqlStore:
         found.update({f"facts of children {i}": part for i, part in enumerate(facts.by_parent, start=1)})
         found.update({f"held by {reason.name}": part for reason, _, part in facts.flags})
         found.update({f"removal from {name}": part for name, part in self.removal.deletes})
+        found.update(self.blobs.statements() if self.blobs else ())
         here = {name: self.dialect.sql(statement) for name, statement in found.items()}
         return {**here, **self.reach.statements()}
 
@@ -181,15 +189,18 @@ class SqlStore:
                 yield f"{name} is locked by another session, so what would go cannot be looked at: {failure}"
             except StoreFailure as failure:
                 yield f"the database removes no row of {name}: {failure}"
+        yield from self.blobs.unremovable() if self.blobs else ()
 
     def _obstacles(self) -> Sequence[str]:
         """Say what the database itself has against removal."""
-        return self.dialect.obstacles(self._removed_from, locked=self.binding.tree.table)
+        found = self.dialect.obstacles(self._removed_from, locked=self.binding.tree.table)
+        return list(dict.fromkeys([*found, *(self.blobs.obstacles() if self.blobs else ())]))
 
     def _check_reading(self) -> None:
         """Make sure that all rows which decide are seen. Raises `Refused`."""
         unknown = {reference.table for reference in self.binding.unknown_references()}
-        self.dialect.check_reading(sorted(self.binding.mentioned() | unknown))
+        needing = self.blobs.needing() if self.blobs else set()
+        self.dialect.check_reading(sorted(self.binding.mentioned() | unknown | needing))
 
     def _notices(self) -> Iterator[str]:
         yield from self.reach.notices(self.binding.tree.elsewhere)
@@ -203,6 +214,7 @@ class SqlStore:
                 "refers to are blocked"
             )
         yield from self.binding.unindexed_references()
+        yield from self.blobs.notices() if self.blobs else ()
         for stream in self.streams():
             if not stream.indexed and not stream.rare:
                 cure = "; one would help" if stream.name in self.binding.runs().c else ""
@@ -383,6 +395,7 @@ class SqlStore:
             check=self.check_version,
             rows=self._rows,
             reaching=Reaching(self.reach, self.dialect),
+            blobs=self.blobs,
         )
 
     def settle(self) -> None:
@@ -409,7 +422,7 @@ class SqlStore:
     @property
     def _removed_from(self) -> Sequence[str]:
         """Return the tables that removals touch."""
-        return [name for name, _ in self.removal.deletes]
+        return [*(name for name, _ in self.removal.deletes), *self.binding.blob_tables()]
 
     def table_sizes(self, *, exact: bool) -> Sequence[TableSize]:
         """Return the bytes of each table; ``exact`` reads everything where they would be estimated."""
@@ -442,6 +455,7 @@ class SqlStore:
         """Check integrity, foreign keys, and what leads to no run; yield a line for each fault."""
         yield from self.dialect.problems()
         yield from faults(self.facts)
+        yield from self.blobs.faults() if self.blobs else ()
 
     def close(self) -> None:
         """Let go of the databases."""

@@ -20,9 +20,10 @@ import sqlalchemy as sa
 from afterrun.core.errors import UnitFailure
 from afterrun.core.facts import Key, Reason, Unit
 from afterrun.core.tree import chunks
+from afterrun.stores.sql.blobs import SqlBlobs
 from afterrun.stores.sql.elsewhere import Reaching
 from afterrun.stores.sql.facts import Facts, RunReader, to_row
-from afterrun.stores.sql.removal import sorted_keys
+from afterrun.stores.sql.removal import Released, sorted_keys
 
 
 class Reader(Protocol):
@@ -35,8 +36,10 @@ class Reader(Protocol):
 class Remover(Protocol):
     """Removes the rows of units within a batch."""
 
-    def remove(self, units: Sequence[Unit], *, max_rows: int) -> Mapping[str, int]:
-        """Remove them; return rows by table."""
+    def remove(
+        self, units: Sequence[Unit], *, max_rows: int, released: Released | None = None
+    ) -> Mapping[str, int]:
+        """Remove them; return rows by table. ``released`` takes in the blobs that they referred to."""
 
 
 class Locks(Protocol):
@@ -135,8 +138,12 @@ class SqlTransaction:
         check: Callable[[], None],
         rows: Locks | None,
         reaching: Reaching,
+        blobs: SqlBlobs | None = None,
     ) -> None:
-        """Prepare a batch; it begins on entry, and then ``check`` may refuse."""
+        """Prepare a batch; it begins on entry, and then ``check`` may refuse.
+
+        ``blobs`` learn what the removed rows referred to, once that is committed.
+        """
         self._lock = lock
         self._check = check
         self._reader = reader
@@ -144,6 +151,8 @@ class SqlTransaction:
         self._rows = rows
         self._reaching = reaching
         self._gone: list[Unit] = []
+        self._blobs = blobs
+        self._released = None if blobs is None else Released()
         self._since = 0.0
         self.held = 0.0
         self.beyond: Mapping[str, int] = {}
@@ -187,6 +196,8 @@ class SqlTransaction:
         finally:
             self.held = time.monotonic() - self._since
             self._reaching.ended(committed=committed)
+        if committed and self._blobs is not None and self._released is not None:
+            self._blobs.take_in(self._released)
 
     def units(self, units: Sequence[Unit]) -> Sequence[Unit]:
         """Read units again by the same facts; what another transaction holds is protected meanwhile."""
@@ -197,6 +208,7 @@ class SqlTransaction:
 
     def remove(self, units: Sequence[Unit], *, max_rows: int) -> Mapping[str, int]:
         """Remove units, payloads first and the run's own row last."""
-        removed = self._removal.remove(units, max_rows=max_rows)
+        told = {} if self._released is None else {"released": self._released}
+        removed = self._removal.remove(units, max_rows=max_rows, **told)
         self._gone.extend(units)
         return removed
