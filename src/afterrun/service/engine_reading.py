@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from afterrun.core.errors import Refused, StoreUnreadable, UsageError
 from afterrun.reading import read_small_file
 
-READERS: Final = ("duroxide",)
+READERS: Final = ("duroxide", "langgraph")
 """Profiles whose engine can be asked, by programs of these names."""
 
 FORMAT: Final = "afterrun-engine-reading/1"
@@ -71,7 +71,8 @@ def read_engine(location: str, profile: str, *, python: str | None = None) -> Re
         done = subprocess.run(  # noqa: S603 - the interpreter that the user names, with a program of our own
             [python or sys.executable, "-"],
             input=script,
-            env={**os.environ, "AFTERRUN_ENGINE_STORE": location},
+            # sets come in one order, so that equal ones have equal digests
+            env={**os.environ, "AFTERRUN_ENGINE_STORE": location, "PYTHONHASHSEED": "0"},
             capture_output=True,
             timeout=SECONDS,
             check=False,
