@@ -26,12 +26,9 @@ def slim_rows(store: Store) -> Mapping[str, list[Checkpoint]]:
     return found
 
 
-def cuts(store: Store, *, keep_last: int = 1, keep_leaves: bool = True) -> Mapping[str, Cut]:
+def cuts(store: Store) -> Mapping[str, Cut]:
     """Return what of each thread stays and what may go."""
-    return {
-        thread: cut(rows, keep_last=keep_last, keep_leaves=keep_leaves)
-        for thread, rows in slim_rows(store).items()
-    }
+    return {thread: cut(rows) for thread, rows in slim_rows(store).items()}
 
 
 def going(found: Mapping[str, Cut]) -> set[tuple[str, Place]]:
@@ -74,5 +71,5 @@ def _rows(store: Store) -> Iterator[tuple[str, Checkpoint]]:
         f"SELECT {key}, metadata, checkpoint FROM checkpoints"
     ):
         told: Metadata = read_metadata(metadata)
-        version, snapshot = version_of_prefix(payload[:8]), outline(payload).has_snapshot
+        version, snapshot = version_of_prefix(payload[:8]), outline(payload).snapshot
         yield thread, Checkpoint(namespace, name, parent, told, version, snapshot)

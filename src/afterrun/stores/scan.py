@@ -17,6 +17,7 @@ from afterrun.core.store import Schema
 from afterrun.profiles import Profile
 from afterrun.profiles.detect import fitting
 from afterrun.stores.sql.backup_meta import OWN_TABLES
+from afterrun.stores.sql.made import sql_store
 from afterrun.stores.sql.sqlite import SQLite
 from afterrun.stores.sql.sqlite_files import table_names
 from afterrun.stores.sql.store import SqlStore
@@ -149,7 +150,7 @@ def _examine(path: Path, profiles: Sequence[Profile]) -> FoundStore | str:
         names = ", ".join(sorted(profile.name for profile in found))
         raise AfterrunError(f"several profiles fit: {names}; say which with --profile NAME")
     with closing(SQLite(path, writable=False, recover=False)) as dialect:
-        return _look(SqlStore(dialect, found[0]), path)
+        return _look(sql_store(dialect, found[0]), path)
 
 
 def _look(store: SqlStore, path: Path) -> FoundStore:

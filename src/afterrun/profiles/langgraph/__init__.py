@@ -11,6 +11,8 @@ engine's. Nothing in here does I/O, and all of it is bounded.
 
 from afterrun.profiles.langgraph.heads import Head, State, head_state
 from afterrun.profiles.langgraph.keep import (
+    DELTA_MARKS,
+    MAX_METADATA,
     Checkpoint,
     Cut,
     Metadata,
@@ -28,10 +30,12 @@ from afterrun.profiles.langgraph.outline import (
     outline_of_json,
     version_of_prefix,
 )
-from afterrun.profiles.langgraph.times import uuid6_instant
+from afterrun.profiles.langgraph.times import uuid6_floor, uuid6_instant
 from afterrun.profiles.langgraph.walk import Malformed
 
 __all__ = [
+    "DELTA_MARKS",
+    "MAX_METADATA",
     "MAX_PAYLOAD",
     "PEEK",
     "Checkpoint",
@@ -49,6 +53,7 @@ __all__ = [
     "outline",
     "outline_of_json",
     "read_metadata",
+    "uuid6_floor",
     "uuid6_instant",
     "version_of_prefix",
 ]

@@ -62,11 +62,16 @@ class Head(NamedTuple):
     detail: str = ""
 
 
-def head_state(seen: Outline, writes: Collection[str]) -> Head:
-    """Tell the state of a head from its outline and the channels that were written to it already."""
+def head_state(seen: Outline | None, writes: Collection[str]) -> Head:
+    """Tell the state of a head from its outline and the channels that were written to it already.
+
+    The outline is not needed where anything was written to it.
+    """
     if writes:
         known = sorted(set(writes) & WRITES.keys())
         return Head(State.PENDING, WRITES[known[0]] if known else "it has results of tasks to take in")
+    if seen is None:
+        return Head(State.UNREADABLE, "there is no head")
     if seen.version not in READ:
         return Head(State.UNREADABLE, f"its format {str(seen.version)[:20]} was never read")
     waiting = _waiting(seen.values) or _unseen(seen)

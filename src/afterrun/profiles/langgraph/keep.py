@@ -86,7 +86,6 @@ class Stay(NamedTuple):
 
 CURRENT: Final = Stay("current-generation", "the engine goes on from it")
 LEAF: Final = Stay("fork-leaf", "a fork ends in it")
-NEWEST: Final = Stay("keep-last", "it is among the newest of its namespace")
 DELTA: Final = Stay("delta-channel", "values of its thread are gathered from all checkpoints")
 SENDS: Final = Stay("pending-sends", "the checkpoint after it has its tasks from it")
 UNSAVED: Final = Stay("unsaved-root", "the root checkpoint that it belongs to is not saved yet")
@@ -95,7 +94,7 @@ NO_AGE: Final = Stay("unknown-age", "its id tells no time", blocks=True)
 NO_ROOT: Final = Stay("missing-root", "the root checkpoint that it belongs to is missing", blocks=True)
 UNTIED: Final = Stay("unknown-root", "nothing says which root checkpoint it belongs to", blocks=True)
 UNREADABLE: Final = Stay("unreadable-record", "a checkpoint of its thread cannot be read", blocks=True)
-UNORDERED: Final = Stay("unreadable-record", "an id of its thread is no UUID, so nothing orders it", blocks=True)
+UNORDERED: Final = Stay("unreadable-record", "an id of its thread is no UUID", blocks=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,16 +131,28 @@ def read_metadata(raw: str | bytes | None) -> Metadata:
     )
 
 
-def cut(rows: Sequence[Checkpoint], *, keep_last: int = 1, keep_leaves: bool = True) -> Cut:
+def cut(rows: Sequence[Checkpoint], *, keep_leaves: bool = True) -> Cut:
     """Divide the checkpoints of one thread, given all of them, into what stays and what may go.
 
-    ``keep_last`` newest of each namespace stay. Without ``keep_leaves``, the ends of forks other than the
-    newest count as superseded.
+    Without ``keep_leaves``, the ends of forks other than the newest count as superseded.
     """
     whole = _whole(rows)
     if whole is not None:
         return Cut({row.place: whole for row in rows}, {})
-    return _Thread(rows, keep_last=keep_last, keep_leaves=keep_leaves).cut()
+    return _line(rows) or _Thread(rows, keep_leaves=keep_leaves).cut()
+
+
+def _line(rows: Sequence[Checkpoint]) -> Cut | None:
+    """Cut a thread of one graph that never forked: the plain case, and by far the most frequent."""
+    before: str | None = None
+    for row in rows:
+        if row.namespace or row.version != SENDS_INSIDE or row.parent != before:
+            return None
+        if uuid6_instant(row.id) is None or (before is not None and row.id <= before):
+            return None
+        before = row.id
+    *going, head = [row.place for row in rows]
+    return Cut({head: CURRENT}, {place: (place,) for place in going})
 
 
 def live_writes(rows: Iterable[Checkpoint], writes: Iterable[Place]) -> Iterator[Place]:
@@ -165,7 +176,7 @@ def _whole(rows: Sequence[Checkpoint]) -> Stay | None:
         return DELTA
     if any(not row.metadata.readable or row.snapshot is None for row in rows):
         return UNREADABLE
-    if not all(UUID.fullmatch(row.id) for row in rows):
+    if not all(uuid6_instant(row.id) is not None or UUID.fullmatch(row.id) for row in rows):
         return UNORDERED
     return None
 
@@ -173,8 +184,7 @@ def _whole(rows: Sequence[Checkpoint]) -> Stay | None:
 class _Thread:
     """One thread while it is cut."""
 
-    def __init__(self, rows: Sequence[Checkpoint], *, keep_last: int, keep_leaves: bool) -> None:
-        self._keep_last = max(1, keep_last)
+    def __init__(self, rows: Sequence[Checkpoint], *, keep_leaves: bool) -> None:
         self._keep_leaves = keep_leaves
         self._spaces: dict[str, list[Checkpoint]] = defaultdict(list)
         for row in rows:
@@ -209,10 +219,8 @@ class _Thread:
         self._kept.setdefault(row.place, why)
 
     def _keep_ends(self, space: Sequence[Checkpoint]) -> None:
-        """Keep what a namespace has for itself: head, newest, forks' leaves, and what tells no age."""
+        """Keep what a namespace has for itself: its head, leaves of forks, and what tells no age."""
         self._keep(space[-1], CURRENT)
-        for row in space[-self._keep_last :]:
-            self._keep(row, NEWEST)
         parents = {row.parent for row in space}
         sent = {row.parent for row in space if row.version is None or row.version < SENDS_INSIDE}
         for row in space:

@@ -42,17 +42,14 @@ class Outline:
         values: channels that hold a value, each with its first bytes.
         versions: of every channel that was ever written.
         seen: the versions that each node ran for; left out in the newest format, where nothing needs them.
+        snapshot: whether a channel holds what a DeltaChannel has gathered.
     """
 
     version: int | None
     values: Mapping[str, bytes] = field(default_factory=dict)
     versions: Versions = field(default_factory=dict)
     seen: Mapping[str, Versions] = field(default_factory=dict)
-
-    @property
-    def has_snapshot(self) -> bool:
-        """Say whether a channel holds what a DeltaChannel has gathered."""
-        return any(_extension(value) == SNAPSHOT for value in self.values.values())
+    snapshot: bool = False
 
 
 def outline(data: bytes) -> Outline:
@@ -75,7 +72,9 @@ def outline(data: bytes) -> Outline:
     walker.end()
     if parts.keys() != _PARTS or (seen is None and version != NEWEST):
         raise Malformed("it is no checkpoint")
-    return Outline(version, parts["channel_values"], parts["channel_versions"], seen or {})
+    values = parts["channel_values"]
+    snapshot = any(_extension(value) == SNAPSHOT for value in values.values())
+    return Outline(version, values, parts["channel_versions"], seen or {}, snapshot)
 
 
 def version_of_prefix(data: bytes) -> int | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
+from functools import lru_cache
 from typing import Final
 
 from afterrun.core.times import YEAR_2000, Instant
@@ -17,8 +19,12 @@ GREGORIAN: Final = 0x01B21DD213814000
 
 MAX_TEXT: Final = 36
 
+REMEMBERED: Final = 32_768
+"""Ids whose time is remembered: each is looked at several times in a row."""
 
-def uuid6_instant(text: object) -> Instant | None:
+
+@lru_cache(maxsize=REMEMBERED)
+def uuid6_instant(text: Hashable) -> Instant | None:
     """Return when a UUIDv6 was made; ``None`` for any other text, or a time before the year 2000."""
     if not isinstance(text, str) or len(text) != MAX_TEXT:
         return None
@@ -28,3 +34,9 @@ def uuid6_instant(text: object) -> Instant | None:
     steps = int(found[1] + found[2] + found[3], 16) - GREGORIAN
     instant = steps // 10
     return instant if instant >= YEAR_2000 else None
+
+
+def uuid6_floor(instant: Instant) -> str:
+    """Return a text that is less than the id of every checkpoint made at this instant or later."""
+    plain = f"{max(instant * 10 + GREGORIAN, 0):015x}"
+    return f"{plain[:8]}-{plain[8:12]}-6{plain[12:]}"

@@ -1,0 +1,186 @@
+"""Removal of superseded checkpoints: their writes, values that nothing refers to any more, links to them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from afterrun.core.errors import UnitFailure
+from afterrun.core.facts import Key, Unit
+from afterrun.core.tree import chunks
+from afterrun.stores.sql.binding import Binding
+from afterrun.stores.sql.dialect import Column
+from afterrun.stores.sql.langgraph.checkpoint_rows import CheckpointReader, threads_of
+from afterrun.stores.sql.langgraph.saver import CHECKPOINTS, KEY, Saver
+from afterrun.stores.sql.langgraph.shared import SharedValues
+from afterrun.stores.sql.parts import plain_table
+from afterrun.stores.sql.removal import sorted_keys
+from afterrun.stores.sql.transaction import LOCKED
+
+CHUNK: Final = 10_000
+"""Keys of one statement."""
+
+LINK: Final = (*KEY[:2], "parent_checkpoint_id")
+
+
+class CheckpointRemoval:
+    """The statements that remove, count and weigh superseded checkpoints."""
+
+    def __init__(self, binding: Binding, saver: Saver) -> None:
+        """Compile them: writes first, the checkpoint's own row last."""
+        self._dialect = dialect = binding.dialect
+        names = (saver.writes, CHECKPOINTS)
+        self._parts = [(name, plain_table(binding, name)) for name in names]
+        self.deletes = [(name, sa.delete(table).where(self._among(table))) for name, table in self._parts]
+        self.shared = SharedValues(binding, saver.blobs) if saver.blobs is not None else None
+        rows = plain_table(binding, CHECKPOINTS)
+        links = [rows.c[name] for name in LINK]
+        followers = sa.select(*(rows.c[name] for name in KEY))
+        followers = followers.where(dialect.keys_in(rows.c.thread_id, "threads"), dialect.rows_in(links))
+        self.followers: sa.Select[Any] = followers
+        self._cut_off = (
+            sa.update(rows)
+            .where(dialect.rows_in([rows.c[name] for name in KEY]))
+            .values(parent_checkpoint_id=sa.null())
+        )
+        self._hold = followers.with_for_update(skip_locked=True, key_share=True, of=rows)
+
+    def _among(self, table: sa.FromClause) -> Column:
+        return self._dialect.rows_in([table.c[name] for name in KEY])
+
+    def remove(self, units: Sequence[Unit], *, max_rows: int) -> Mapping[str, int]:
+        """Remove all rows of these units, within the dialect's lock; return them by table.
+
+        A checkpoint that stays and followed one of them follows none then, as the engine's own pruning
+        leaves it; one that another transaction holds keeps its link, which leads nowhere and does no harm.
+        Raises `UnitFailure` of kind ``oversized`` beyond ``max_rows``: the caller rolls back.
+        """
+        keys = sorted_keys(units)
+        removed = dict.fromkeys((name for name, _ in self.deletes), 0)
+        for name, statement in self.deletes:
+            for chunk in chunks(keys, CHUNK):
+                removed[name] += self._dialect.change(statement, {"keys": self._dialect.bind_rows(chunk)})
+            if sum(removed.values()) > max_rows:
+                raise UnitFailure("oversized", f"more than {max_rows} rows in one batch")
+        if self.shared is not None:
+            removed[self.shared.name] = self.shared.remove(threads_of(keys))
+        self._cut_links(keys)
+        if sum(removed.values()) > max_rows:
+            raise UnitFailure("oversized", f"more than {max_rows} rows in one batch")
+        return removed
+
+    def _cut_links(self, keys: Sequence[Key]) -> None:
+        statement = self._hold if self._dialect.locks_rows else self.followers
+        followers = [tuple(row) for row in self._linked(statement, keys)]
+        for chunk in chunks(followers, CHUNK):
+            self._dialect.change(self._cut_off, {"keys": self._dialect.bind_rows(chunk)})
+
+    def _linked(self, statement: sa.Executable, keys: Sequence[Key]) -> Iterable[Sequence[Any]]:
+        """Yield what a statement finds of the checkpoints that follow these."""
+        for chunk in chunks(keys, CHUNK):
+            threads = self._dialect.bind_keys(threads_of(chunk))
+            given = {"threads": threads, "keys": self._dialect.bind_rows(chunk)}
+            yield from self._dialect.execute(statement, given)
+
+    def followed(self, keys: Sequence[Key]) -> frozenset[Key]:
+        """Return the checkpoints that follow one of these."""
+        return frozenset(tuple(row) for row in self._linked(self.followers, keys))
+
+    def is_written(self, keys: Sequence[Key]) -> bool:
+        """Say whether anything was written to these checkpoints since they went."""
+        _, writes = self._parts[0]
+        one: sa.Select[Any] = sa.select(writes.c.thread_id).where(self._among(writes)).limit(1)
+        return any(
+            self._dialect.execute(one, {"keys": self._dialect.bind_rows(chunk)})
+            for chunk in chunks(keys, CHUNK)
+        )
+
+    def count(self, units: Iterable[Unit]) -> Mapping[str, int]:
+        """Return the rows by table that `remove` would take."""
+        keys = sorted_keys(units)
+        found = {
+            name: sum(int(row[0]) for row in self._rows(keys, table, [sa.func.count()]))
+            for name, table in self._parts
+        }
+        if self.shared is not None:
+            found[self.shared.name] = self.shared.count(keys)
+        return found
+
+    def weigh(self, units: Sequence[Unit]) -> Sequence[int]:
+        """Return the rows of each unit, but for shared values, of which most serve several."""
+        weights: Counter[Key] = Counter()
+        keys = sorted_keys(units)
+        for _, table in self._parts:
+            key = [table.c[name] for name in KEY]
+            for *found, count in self._rows(keys, table, [*key, sa.func.count()], group=key):
+                weights[tuple(found)] += int(count)
+        return [sum(weights[member] for member in unit.members) for unit in units]
+
+    def measure(self, units: Iterable[Unit]) -> tuple[int, int]:
+        """Return bytes of content and number of rows of these units, but for shared values."""
+        keys = sorted_keys(units)
+        size = rows = 0
+        for _, table in self._parts:
+            total = sa.func.coalesce(sa.func.sum(self._dialect.length(list(table.c))), 0)
+            for found in self._rows(keys, table, [total, sa.func.count()]):
+                size += int(found[0])
+                rows += int(found[1])
+        return size, rows
+
+    def _rows(
+        self,
+        keys: Sequence[Key],
+        table: sa.FromClause,
+        columns: Sequence[Column],
+        *,
+        group: Sequence[Column] = (),
+    ) -> Iterable[Sequence[Any]]:
+        statement = sa.select(*columns).select_from(table).where(self._among(table))
+        statement = statement.group_by(*group) if group else statement
+        for chunk in chunks(keys, CHUNK):
+            yield from self._dialect.execute(statement, {"keys": self._dialect.bind_rows(chunk)})
+
+
+class CheckpointLocks:
+    """Locks on superseded checkpoints alone: the head of a thread is never held."""
+
+    def __init__(self, binding: Binding, reader: CheckpointReader, removal: CheckpointRemoval) -> None:
+        """Compile the statement that locks, in the order of keys, so that two batches cannot deadlock."""
+        self._dialect = binding.dialect
+        self._reader = reader
+        self._removal = removal
+        self._followers: frozenset[Key] = frozenset()
+        rows = binding.table(CHECKPOINTS, "u")
+        key = [rows.c[name] for name in KEY]
+        self.statement = (
+            sa.select(*key)
+            .where(self._dialect.rows_in(key))
+            .order_by(*key)
+            .with_for_update(skip_locked=True, of=rows)
+        )
+
+    def units(self, units: Sequence[Unit]) -> Sequence[Unit]:
+        """Lock the members and read the units again; what another transaction holds is protected."""
+        members = sorted_keys(units)
+        held = {
+            tuple(row)
+            for chunk in chunks(members, CHUNK)
+            for row in self._dialect.execute(self.statement, {"keys": self._dialect.bind_rows(chunk)})
+        }
+        # before they are read: a checkpoint that comes later and follows one of them is a newcomer
+        self._followers = self._removal.followed(members)
+        fresh = self._reader.units([unit.key for unit in units])
+        return [
+            unit if held.issuperset(unit.members) else unit._replace(protected=(LOCKED, *unit.protected))
+            for unit in fresh
+        ]
+
+    def newcomers(self, units: Sequence[Unit]) -> bool:
+        """Say whether a checkpoint or a write has come since that needs one of those that went."""
+        keys = sorted_keys(units)
+        if self._removal.is_written(keys):
+            return True
+        return not self._removal.followed(keys) <= self._followers
