@@ -72,6 +72,23 @@ def turn(saver: Saver, options: argparse.Namespace) -> dict[str, Any]:
     return {thread: _run(saver, thread, {"said": ["a turn"]}) for thread in options.threads}
 
 
+def delete(saver: Saver, _options: argparse.Namespace) -> dict[str, Any]:
+    """Delete every thread by the engine's own call, one after another, and return the seconds that took."""
+    threads = _threads(saver)
+    began = time.perf_counter()
+    for thread in threads:
+        saver.delete_thread(thread)
+    return {"seconds": time.perf_counter() - began, "threads": len(threads)}
+
+
+def prune(saver: Saver, _options: argparse.Namespace) -> dict[str, Any]:
+    """Keep the newest checkpoints of every thread by the engine's own call; return the seconds that took."""
+    threads = _threads(saver)
+    began = time.perf_counter()
+    saver.prune(threads, strategy="keep_latest")
+    return {"seconds": time.perf_counter() - began, "threads": len(threads)}
+
+
 def die(saver: Saver, _options: argparse.Namespace) -> dict[str, Any]:
     """Start a thread whose first node ends this process."""
     _graph(saver, DEAD).invoke({"said": ["begin"]}, _config(DEAD), durability="sync")
@@ -147,7 +164,8 @@ def _plant(saver: Saver) -> None:
 
 
 def _threads(saver: Saver) -> list[str]:
-    return sorted({found.config["configurable"]["thread_id"] for found in saver.list(None)})
+    found = saver.conn.execute("SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id")
+    return [row["thread_id"] if isinstance(row, dict) else row[0] for row in found.fetchall()]
 
 
 def _read(saver: Saver, thread: str) -> dict[str, Any]:
@@ -215,7 +233,7 @@ def _go_back(days: int) -> None:
 
 def main() -> None:
     """Run one command."""
-    commands = {run.__name__: run for run in (populate, turn, die, read, proceed)}
+    commands = {run.__name__: run for run in (populate, turn, delete, prune, die, read, proceed)}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("command", choices=commands)
     parser.add_argument("store", help="path of a SQLite file, or URL of a PostgreSQL database")

@@ -23,30 +23,29 @@ from afterrun.stores.sql.transaction import LOCKED
 CHUNK: Final = 10_000
 """Keys of one statement."""
 
-LINK: Final = (*KEY[:2], "parent_checkpoint_id")
-
 
 class CheckpointRemoval:
     """The statements that remove, count and weigh superseded checkpoints."""
 
-    def __init__(self, binding: Binding, saver: Saver) -> None:
-        """Compile them: writes first, the checkpoint's own row last."""
+    def __init__(self, binding: Binding, saver: Saver, reader: CheckpointReader) -> None:
+        """Compile them: writes first, the checkpoint's own row last. ``reader`` knows what follows what."""
+        self._reader = reader
         self._dialect = dialect = binding.dialect
         names = (saver.writes, CHECKPOINTS)
         self._parts = [(name, plain_table(binding, name)) for name in names]
         self.deletes = [(name, sa.delete(table).where(self._among(table))) for name, table in self._parts]
         self.shared = SharedValues(binding, saver.blobs) if saver.blobs is not None else None
         rows = plain_table(binding, CHECKPOINTS)
-        links = [rows.c[name] for name in LINK]
-        followers = sa.select(*(rows.c[name] for name in KEY))
-        followers = followers.where(dialect.keys_in(rows.c.thread_id, "threads"), dialect.rows_in(links))
-        self.followers: sa.Select[Any] = followers
-        self._cut_off = (
-            sa.update(rows)
-            .where(dialect.rows_in([rows.c[name] for name in KEY]))
-            .values(parent_checkpoint_id=sa.null())
+        key = [rows.c[name] for name in KEY]
+        self._cut_off = sa.update(rows).where(dialect.rows_in(key)).values(parent_checkpoint_id=sa.null())
+        self._hold = (
+            sa.select(*key)
+            .where(dialect.rows_in(key))
+            .with_for_update(skip_locked=True, key_share=True, of=rows)
         )
-        self._hold = followers.with_for_update(skip_locked=True, key_share=True, of=rows)
+        self._linked = sa.select(*key, rows.c.parent_checkpoint_id).where(
+            dialect.keys_in(rows.c.thread_id), rows.c.parent_checkpoint_id.is_not(None)
+        )
 
     def _among(self, table: sa.FromClause) -> Column:
         return self._dialect.rows_in([table.c[name] for name in KEY])
@@ -72,22 +71,25 @@ class CheckpointRemoval:
             raise UnitFailure("oversized", f"more than {max_rows} rows in one batch")
         return removed
 
-    def _cut_links(self, keys: Sequence[Key]) -> None:
-        statement = self._hold if self._dialect.locks_rows else self.followers
-        followers = [tuple(row) for row in self._linked(statement, keys)]
-        for chunk in chunks(followers, CHUNK):
-            self._dialect.change(self._cut_off, {"keys": self._dialect.bind_rows(chunk)})
+    def _cut_links(self, gone: Sequence[Key]) -> None:
+        """Cut the links of checkpoints that stay, but for those that another transaction holds."""
+        missing = set(gone)
+        left = [child for child, parent in self._reader.followers.items() if parent in missing]
+        for chunk in chunks(left, CHUNK):
+            free: Sequence[Key] = chunk
+            if self._dialect.locks_rows:
+                rows = self._dialect.execute(self._hold, {"keys": self._dialect.bind_rows(chunk)})
+                free = [tuple(row) for row in rows]
+            self._dialect.change(self._cut_off, {"keys": self._dialect.bind_rows(free)})
 
-    def _linked(self, statement: sa.Executable, keys: Sequence[Key]) -> Iterable[Sequence[Any]]:
-        """Yield what a statement finds of the checkpoints that follow these."""
-        for chunk in chunks(keys, CHUNK):
-            threads = self._dialect.bind_keys(threads_of(chunk))
-            given = {"threads": threads, "keys": self._dialect.bind_rows(chunk)}
-            yield from self._dialect.execute(statement, given)
-
-    def followed(self, keys: Sequence[Key]) -> frozenset[Key]:
-        """Return the checkpoints that follow one of these."""
-        return frozenset(tuple(row) for row in self._linked(self.followers, keys))
+    def is_followed(self, gone: Sequence[Key]) -> bool:
+        """Say whether a checkpoint follows one of these that did not when they were looked at."""
+        missing = set(gone)
+        return any(
+            (row[0], row[1], row[3]) in missing and (row[0], row[1], row[2]) not in self._reader.followers
+            for chunk in chunks(threads_of(gone))
+            for row in self._dialect.execute(self._linked, {"keys": self._dialect.bind_keys(chunk)})
+        )
 
     def is_written(self, keys: Sequence[Key]) -> bool:
         """Say whether anything was written to these checkpoints since they went."""
@@ -152,7 +154,6 @@ class CheckpointLocks:
         self._dialect = binding.dialect
         self._reader = reader
         self._removal = removal
-        self._followers: frozenset[Key] = frozenset()
         rows = binding.table(CHECKPOINTS, "u")
         key = [rows.c[name] for name in KEY]
         self.statement = (
@@ -170,8 +171,6 @@ class CheckpointLocks:
             for chunk in chunks(members, CHUNK)
             for row in self._dialect.execute(self.statement, {"keys": self._dialect.bind_rows(chunk)})
         }
-        # before they are read: a checkpoint that comes later and follows one of them is a newcomer
-        self._followers = self._removal.followed(members)
         fresh = self._reader.units([unit.key for unit in units])
         return [
             unit if held.issuperset(unit.members) else unit._replace(protected=(LOCKED, *unit.protected))
@@ -183,4 +182,4 @@ class CheckpointLocks:
         keys = sorted_keys(units)
         if self._removal.is_written(keys):
             return True
-        return not self._removal.followed(keys) <= self._followers
+        return self._removal.is_followed(keys)

@@ -69,6 +69,8 @@ class CheckpointReader:
         self._large = large(binding, saver.gathered)
         self._sends = self._sending()
         self._unknown = list(self._references())
+        self.followers: dict[Key, Key] = {}
+        """Checkpoints that follow one of those that were asked for last, but for these themselves."""
 
     def page(self, after: Key, limit: int) -> tuple[list[Unit], int, Key]:
         """Return the units of the next whole threads, the rows read, and the last thread if more follow."""
@@ -92,13 +94,22 @@ class CheckpointReader:
         """Return the units with these keys, among all rows of their threads."""
         wanted = set(keys)
         found: list[Unit] = []
+        self.followers = {}
         for some in self._portions([key for key in threads_of(keys) if readable(key)]):
             rows = self._dialect.execute(
                 self.by_thread.limit(MOST_ROWS + 1) if len(some) == 1 else self.by_thread,
                 {"keys": self._dialect.bind_keys(some)},
             )
-            found.extend(unit for unit in self._units(rows) if unit.key in wanted)
+            units = [unit for unit in self._units(rows) if unit.key in wanted]
+            self._note_followers(rows, units)
+            found.extend(units)
         return found
+
+    def _note_followers(self, rows: Rows, units: Sequence[Unit]) -> None:
+        members = {member for unit in units for member in unit.members}
+        for thread, namespace, name, parent, *_ in rows:
+            if (thread, namespace, parent) in members and (thread, namespace, name) not in members:
+                self.followers[thread, namespace, name] = (thread, namespace, parent)
 
     def _portions(self, threads: Sequence[Key]) -> Iterator[list[Key]]:
         """Cut threads into portions of so few checkpoints that they can be held together."""

@@ -31,7 +31,7 @@ class CheckpointStore:
         self._store = store
         self._dialect = store.dialect
         self._reader = CheckpointReader(store.binding, store.saver)
-        self.removal = CheckpointRemoval(store.binding, store.saver)
+        self.removal = CheckpointRemoval(store.binding, store.saver, self._reader)
         locks = CheckpointLocks(store.binding, self._reader, self.removal)
         self._locks = locks if self._dialect.locks_rows else None
         self._leaving = leaving
