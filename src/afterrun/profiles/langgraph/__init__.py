@@ -11,6 +11,7 @@ engine's. Nothing in here does I/O, and all of it is bounded.
 
 from afterrun.profiles.langgraph.heads import Head, State, head_state
 from afterrun.profiles.langgraph.keep import (
+    CURRENT,
     DELTA_MARKS,
     MAX_METADATA,
     Checkpoint,
@@ -19,6 +20,7 @@ from afterrun.profiles.langgraph.keep import (
     Place,
     Stay,
     cut,
+    is_line,
     live_writes,
     read_metadata,
 )
@@ -34,6 +36,7 @@ from afterrun.profiles.langgraph.times import uuid6_floor, uuid6_instant
 from afterrun.profiles.langgraph.walk import Malformed
 
 __all__ = [
+    "CURRENT",
     "DELTA_MARKS",
     "MAX_METADATA",
     "MAX_PAYLOAD",
@@ -49,6 +52,7 @@ __all__ = [
     "Stay",
     "cut",
     "head_state",
+    "is_line",
     "live_writes",
     "outline",
     "outline_of_json",

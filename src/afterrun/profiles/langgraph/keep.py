@@ -131,6 +131,11 @@ def read_metadata(raw: str | bytes | None) -> Metadata:
     )
 
 
+def is_text(value: object) -> bool:
+    """Say whether a value is text, as the engine writes it: a column may hold anything."""
+    return isinstance(value, str)
+
+
 def cut(rows: Sequence[Checkpoint], *, keep_leaves: bool = True) -> Cut:
     """Divide the checkpoints of one thread, given all of them, into what stays and what may go.
 
@@ -139,20 +144,24 @@ def cut(rows: Sequence[Checkpoint], *, keep_leaves: bool = True) -> Cut:
     whole = _whole(rows)
     if whole is not None:
         return Cut({row.place: whole for row in rows}, {})
-    return _line(rows) or _Thread(rows, keep_leaves=keep_leaves).cut()
+    return _Thread(rows, keep_leaves=keep_leaves).cut()
 
 
-def _line(rows: Sequence[Checkpoint]) -> Cut | None:
-    """Cut a thread of one graph that never forked: the plain case, and by far the most frequent."""
+def is_line(rows: Sequence[Checkpoint]) -> bool:
+    """Say whether a thread is of one graph, never forked, and understood: then all but the last may go.
+
+    That is the plain case, and by far the most frequent; `cut` comes to the same.
+    """
     before: str | None = None
-    for row in rows:
-        if row.namespace or row.version != SENDS_INSIDE or row.parent != before:
-            return None
-        if uuid6_instant(row.id) is None or (before is not None and row.id <= before):
-            return None
-        before = row.id
-    *going, head = [row.place for row in rows]
-    return Cut({head: CURRENT}, {place: (place,) for place in going})
+    for namespace, name, parent, metadata, version, snapshot, _ in rows:
+        if namespace != ROOT or version != SENDS_INSIDE or parent != before or snapshot is not False:
+            return False
+        if metadata.delta or not metadata.readable or uuid6_instant(name) is None:
+            return False
+        if before is not None and name <= before:
+            return False
+        before = name
+    return True
 
 
 def live_writes(rows: Iterable[Checkpoint], writes: Iterable[Place]) -> Iterator[Place]:
@@ -172,6 +181,8 @@ def live_writes(rows: Iterable[Checkpoint], writes: Iterable[Place]) -> Iterator
 
 def _whole(rows: Sequence[Checkpoint]) -> Stay | None:
     """Return why a thread stays as it is, if it does."""
+    if not all(is_text(row.namespace) and is_text(row.id) for row in rows):
+        return UNREADABLE
     if any(row.metadata.delta or row.snapshot for row in rows):
         return DELTA
     if any(not row.metadata.readable or row.snapshot is None for row in rows):

@@ -13,11 +13,10 @@ from afterrun.core.facts import Key, Unit
 from afterrun.core.tree import chunks
 from afterrun.stores.sql.binding import Binding
 from afterrun.stores.sql.dialect import Column
-from afterrun.stores.sql.langgraph.checkpoint_rows import CheckpointReader, threads_of
+from afterrun.stores.sql.langgraph.checkpoint_rows import CheckpointReader, members_of, threads_of
 from afterrun.stores.sql.langgraph.saver import CHECKPOINTS, KEY, Saver
 from afterrun.stores.sql.langgraph.shared import SharedValues
 from afterrun.stores.sql.parts import plain_table
-from afterrun.stores.sql.removal import sorted_keys
 from afterrun.stores.sql.transaction import LOCKED
 
 CHUNK: Final = 10_000
@@ -43,6 +42,10 @@ class CheckpointRemoval:
             .where(dialect.rows_in(key))
             .with_for_update(skip_locked=True, key_share=True, of=rows)
         )
+        writes = self._parts[0][1]
+        self._written = (
+            sa.select(*(writes.c[name] for name in KEY)).where(dialect.keys_in(writes.c.thread_id)).distinct()
+        )
         self._linked = sa.select(*key, rows.c.parent_checkpoint_id).where(
             dialect.keys_in(rows.c.thread_id), rows.c.parent_checkpoint_id.is_not(None)
         )
@@ -57,7 +60,7 @@ class CheckpointRemoval:
         leaves it; one that another transaction holds keeps its link, which leads nowhere and does no harm.
         Raises `UnitFailure` of kind ``oversized`` beyond ``max_rows``: the caller rolls back.
         """
-        keys = sorted_keys(units)
+        keys = members_of(units)
         removed = dict.fromkeys((name for name, _ in self.deletes), 0)
         for name, statement in self.deletes:
             for chunk in chunks(keys, CHUNK):
@@ -91,18 +94,18 @@ class CheckpointRemoval:
             for row in self._dialect.execute(self._linked, {"keys": self._dialect.bind_keys(chunk)})
         )
 
-    def is_written(self, keys: Sequence[Key]) -> bool:
+    def is_written(self, gone: Sequence[Key]) -> bool:
         """Say whether anything was written to these checkpoints since they went."""
-        _, writes = self._parts[0]
-        one: sa.Select[Any] = sa.select(writes.c.thread_id).where(self._among(writes)).limit(1)
+        missing = set(gone)
         return any(
-            self._dialect.execute(one, {"keys": self._dialect.bind_rows(chunk)})
-            for chunk in chunks(keys, CHUNK)
+            (row[0], row[1], row[2]) in missing
+            for chunk in chunks(threads_of(gone))
+            for row in self._dialect.execute(self._written, {"keys": self._dialect.bind_keys(chunk)})
         )
 
     def count(self, units: Iterable[Unit]) -> Mapping[str, int]:
         """Return the rows by table that `remove` would take."""
-        keys = sorted_keys(units)
+        keys = members_of(units)
         found = {
             name: sum(int(row[0]) for row in self._rows(keys, table, [sa.func.count()]))
             for name, table in self._parts
@@ -114,7 +117,7 @@ class CheckpointRemoval:
     def weigh(self, units: Sequence[Unit]) -> Sequence[int]:
         """Return the rows of each unit, but for shared values, of which most serve several."""
         weights: Counter[Key] = Counter()
-        keys = sorted_keys(units)
+        keys = members_of(units)
         for _, table in self._parts:
             key = [table.c[name] for name in KEY]
             for *found, count in self._rows(keys, table, [*key, sa.func.count()], group=key):
@@ -123,7 +126,7 @@ class CheckpointRemoval:
 
     def measure(self, units: Iterable[Unit]) -> tuple[int, int]:
         """Return bytes of content and number of rows of these units, but for shared values."""
-        keys = sorted_keys(units)
+        keys = members_of(units)
         size = rows = 0
         for _, table in self._parts:
             total = sa.func.coalesce(sa.func.sum(self._dialect.length(list(table.c))), 0)
@@ -162,24 +165,33 @@ class CheckpointLocks:
             .order_by(*key)
             .with_for_update(skip_locked=True, of=rows)
         )
+        self._counted = sa.select(sa.func.count()).select_from(self.statement.subquery("locked"))
 
     def units(self, units: Sequence[Unit]) -> Sequence[Unit]:
         """Lock the members and read the units again; what another transaction holds is protected."""
-        members = sorted_keys(units)
-        held = {
-            tuple(row)
-            for chunk in chunks(members, CHUNK)
-            for row in self._dialect.execute(self.statement, {"keys": self._dialect.bind_rows(chunk)})
-        }
+        members = members_of(units)
+        passed = self._passed(members)
         fresh = self._reader.units([unit.key for unit in units])
+        if not passed:
+            return fresh
         return [
-            unit if held.issuperset(unit.members) else unit._replace(protected=(LOCKED, *unit.protected))
+            unit if passed.isdisjoint(unit.members) else unit._replace(protected=(LOCKED, *unit.protected))
             for unit in fresh
         ]
 
+    def _passed(self, members: Sequence[Key]) -> set[Key]:
+        """Lock rows, and return those that another transaction holds, or that are gone."""
+        passed: set[Key] = set()
+        for chunk in chunks(members, CHUNK):
+            keys = {"keys": self._dialect.bind_rows(chunk)}
+            if int(self._dialect.execute(self._counted, keys)[0][0]) < len(chunk):
+                held = {tuple(row) for row in self._dialect.execute(self.statement, keys)}
+                passed.update(key for key in chunk if key not in held)
+        return passed
+
     def newcomers(self, units: Sequence[Unit]) -> bool:
         """Say whether a checkpoint or a write has come since that needs one of those that went."""
-        keys = sorted_keys(units)
+        keys = members_of(units)
         if self._removal.is_written(keys):
             return True
         return self._removal.is_followed(keys)

@@ -10,23 +10,18 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from afterrun.core.errors import StoreFailure
-from afterrun.core.facts import Key, Reason, Scalar, Unit, readable
-from afterrun.core.times import Instant
+from afterrun.core.facts import Key, Reason, Scalar, Unit, key_text, readable
 from afterrun.core.tree import chunks
 from afterrun.profiles.langgraph import (
     MAX_PAYLOAD,
     Checkpoint,
-    Cut,
     Malformed,
     Place,
-    Stay,
-    cut,
-    uuid6_instant,
 )
 from afterrun.profiles.langgraph.heads import TASKS
-from afterrun.profiles.langgraph.keep import CALL, SENDS_INSIDE
+from afterrun.profiles.langgraph.keep import CALL, SENDS_INSIDE, is_text
 from afterrun.stores.sql.binding import Binding
+from afterrun.stores.sql.langgraph.checkpoint_units import MOST_ROWS, units_of, unreadable
 from afterrun.stores.sql.langgraph.saver import CHECKPOINTS, KEY, SMALL, LeftOut, Saver, slim_rows
 from afterrun.stores.sql.langgraph.threads import column_for, large
 from afterrun.stores.sql.literals import literal
@@ -34,14 +29,6 @@ from afterrun.stores.sql.literals import literal
 CHUNK: Final = 1_000
 PORTION: Final = 20_000
 """Checkpoints of several threads that are looked at together."""
-
-MOST_ROWS: Final = 200_000
-"""Checkpoints of one thread that are looked at together. A longer thread stays as it is."""
-
-DECIDES_AT: Final = 4
-"""Columns before the saver's own: thread, namespace, id, parent."""
-
-OVERSIZED: Final = Stay("oversized-thread", f"its thread has more than {MOST_ROWS} checkpoints", blocks=True)
 
 Rows = Sequence[Sequence[Any]]
 
@@ -72,22 +59,25 @@ class CheckpointReader:
         self.followers: dict[Key, Key] = {}
         """Checkpoints that follow one of those that were asked for last, but for these themselves."""
 
-    def page(self, after: Key, limit: int) -> tuple[list[Unit], int, Key]:
+    def page(self, after: Scalar, limit: int) -> tuple[list[Unit], int, Scalar]:
         """Return the units of the next whole threads, the rows read, and the last thread if more follow."""
-        rows = self._dialect.execute(self.next_rows(limit + 1, first=after is None), {"after": after})
+        rows = self._after(after, limit + 1)
         if len(rows) <= limit:
             return self._units(rows), len(rows), None
         last = rows[-1][0]
         whole = [row for row in rows if row[0] != last]
-        if whole:
-            return self._units(whole), len(whole), _bindable(whole[-1][0])
-        one = {"keys": self._dialect.bind_keys([_bindable(last)])}
-        rows = self._dialect.execute(self.by_thread.limit(MOST_ROWS + 1), one)
-        return self._units(rows), len(rows), last
+        if not whole:  # one thread fills the page
+            whole = [row for row in self._after(after, MOST_ROWS + 1) if row[0] == last]
+        return self._units(whole), len(whole), whole[-1][0]
 
-    def next_rows(self, limit: int, *, first: bool) -> sa.Select[Any]:
+    def _after(self, after: Scalar, limit: int) -> Rows:
+        given = {} if after is None else {"after": self._dialect.bind(after)}
+        return self._dialect.execute(self.next_rows(limit, after), given)
+
+    def next_rows(self, limit: int, after: Scalar) -> sa.Select[Any]:
         """Return the statement that reads checkpoints in order, from after a thread or from the first."""
-        where = [] if first else [self._table.c.thread_id > sa.bindparam("after")]
+        thread = self._table.c.thread_id
+        where = [] if after is None else [thread > self._dialect.parameter("after", after)]
         return self._slim.where(*where).order_by(*self._order).limit(limit)
 
     def units(self, keys: Sequence[Key]) -> list[Unit]:
@@ -127,35 +117,33 @@ class CheckpointReader:
 
     def _units(self, rows: Rows) -> list[Unit]:
         """Return a unit for each checkpoint of these threads, but for those that go with another one."""
-        threads = {key: self._checkpoints(part) for key, part in groupby(rows, key=itemgetter(0))}
+        make = self._saver.checkpoint
+        threads = {key: list(map(make, part)) for key, part in groupby(rows, key=itemgetter(0))}
+        strange = {key: threads.pop(key) for key in [key for key in threads if not readable(key)]}
         self._look_closer(threads)
         held = self._held(rows) if self._unknown else {}
-        return [unit for key, found in threads.items() for unit in _units_of(key, found, held)]
+        units = [unit for key, found in threads.items() for unit in units_of(key, found, held)]
+        units.extend(unit for key, found in strange.items() for unit in unreadable(key, found))
+        return units
 
-    def _checkpoints(self, rows: Iterable[Sequence[Any]]) -> list[Checkpoint]:
-        make = self._saver.checkpoint
-        return [make((row[1], row[2], row[3]), tuple(row[DECIDES_AT:])) for row in rows]
-
-    def _look_closer(self, threads: Mapping[Key, list[Checkpoint]]) -> None:
+    def _look_closer(self, threads: Mapping[Scalar, list[Checkpoint]]) -> None:
         """Ask what few threads need: whether old checkpoints took their tasks from the one before them."""
-        old = [
-            key
-            for key, found in threads.items()
-            if any(row.version is None or row.version < SENDS_INSIDE for row in found)
-        ]
-        for chunk in chunks(old, CHUNK):
+        old = [key for key, found in threads.items() if any(row.version != SENDS_INSIDE for row in found)]
+        for chunk in chunks(list[Key](old), CHUNK):
             sent = {
                 (row[0], Place(row[1], row[2]))
                 for row in self._dialect.execute(self._sends, {"keys": self._dialect.bind_keys(chunk)})
             }
-            for key in chunk:
-                threads[key][:] = [row._replace(sends=(key, row.place) in sent) for row in threads[key]]
+            among = set(chunk)
+            for name, found in threads.items():
+                if name in among:
+                    found[:] = [row._replace(sends=(name, row.place) in sent) for row in found]
         self._look_into_heads(threads)
 
-    def _look_into_heads(self, threads: Mapping[Key, list[Checkpoint]]) -> None:
+    def _look_into_heads(self, threads: Mapping[Scalar, list[Checkpoint]]) -> None:
         """Look into the heads of graphs for what a DeltaChannel has gathered."""
         places: dict[Key, int] = {
-            (_plain(key), row.namespace, row.id): place
+            (key, row.namespace, row.id): place
             for key, found in threads.items()
             for place, row in _heads_of(found)
         }
@@ -217,11 +205,14 @@ def threads_of(keys: Iterable[Key]) -> list[Key]:
     return sorted({key[0] for key in keys if isinstance(key, tuple)}, key=str)
 
 
-def _bindable(thread: Key) -> Key:
-    """Return the id of a thread. Raises `StoreFailure` if it can be no parameter."""
-    if not readable(thread):
-        raise StoreFailure("unreadable-key", "a thread's id is no plain text; nothing more was read")
-    return thread
+def members_of(units: Iterable[Unit]) -> list[Key]:
+    """Return the keys of all members in order: neighbours in an index are changed together."""
+    return sorted((member for unit in units for member in unit.members), key=_as_text)
+
+
+def _as_text(key: Key) -> tuple[str, ...]:
+    """Return a key to sort by: those of checkpoints are text throughout, or never removed."""
+    return key if isinstance(key, tuple) else (key_text(key),)  # type: ignore[return-value]
 
 
 def _heads_of(found: Sequence[Checkpoint]) -> Iterator[tuple[int, Checkpoint]]:
@@ -231,73 +222,6 @@ def _heads_of(found: Sequence[Checkpoint]) -> Iterator[tuple[int, Checkpoint]]:
     """
     for place, row in enumerate(found):
         following = found[place + 1] if place + 1 < len(found) else None
-        if CALL not in row.namespace and (following is None or following.namespace != row.namespace):
+        call = not is_text(row.namespace) or CALL in row.namespace
+        if not call and (following is None or following.namespace != row.namespace):
             yield place, row
-
-
-def _units_of(thread: Key, found: Sequence[Checkpoint], held: Mapping[str, list[Reason]]) -> Iterator[Unit]:
-    parted = cut(found) if len(found) <= MOST_ROWS else Cut({row.place: OVERSIZED for row in found}, {})
-    newer = _newer(found)
-    name = _plain(thread)
-    for place, stay in parted.kept.items():
-        reasons: tuple[Reason, ...] = (Reason(stay.name, stay.detail),)
-        end = uuid6_instant(place.id)
-        yield Unit(
-            key=(name, *place),
-            members=((name, *place),),
-            end=end,
-            root_end=end,
-            successful=True,
-            blocked=reasons if stay.blocks else (),
-            protected=() if stay.blocks else reasons,
-            settled=end is not None,
-            run=thread,
-            newer=newer[place],
-        )
-    for place, members in parted.going.items():
-        reasons = tuple(reason for member in members for reason in held.get(member.id, ())) if held else ()
-        end = uuid6_instant(place.id) if len(members) == 1 else _latest(members)
-        if end is None:
-            reasons = (
-                *reasons,
-                Reason("unknown-age", "the id of a checkpoint that goes with it tells no time"),
-            )
-        key: Key = (name, *place)
-        keys = (key,) if len(members) == 1 else tuple((name, *member) for member in members)
-        yield Unit(
-            key,
-            keys,
-            end,
-            end,
-            True,  # noqa: FBT003 - by place: it is the hot path
-            (),
-            reasons,
-            (),
-            True,  # noqa: FBT003 - the same
-            end is not None,
-            thread,
-            newer[place],
-        )
-
-
-def _plain(thread: Key) -> Scalar:
-    """Return the id of a thread, which is one value."""
-    return None if isinstance(thread, tuple) else thread
-
-
-def _newer(found: Sequence[Checkpoint]) -> Mapping[Place, int]:
-    """Return how many checkpoints of its namespace are newer than each."""
-    counts: dict[Place, int] = {}
-    count, namespace = 0, None
-    for row in reversed(found):
-        count = count + 1 if row.namespace == namespace else 0
-        namespace = row.namespace
-        counts[row.place] = count
-    return counts
-
-
-def _latest(members: Sequence[Place]) -> Instant | None:
-    """Return the time of the newest, or nothing if one of them tells none."""
-    times = [uuid6_instant(member.id) for member in members]
-    known = [time for time in times if time is not None]
-    return max(known) if len(known) == len(times) else None

@@ -79,7 +79,7 @@ class CheckpointStore:
     def page(self, cursor: Cursor, *, cutoff: Instant, limit: int) -> Page:
         """Return the units of the next whole threads, those that stay among them."""
         units, scanned, last = self._reader.page(cursor.tie, limit)
-        following = None if last is None else Cursor(0, None, key_text(last))
+        following = None if last is None else Cursor(0, None, last)
         return Page(self._set_apart(units, cutoff), scanned, following)
 
     def _set_apart(self, units: Sequence[Unit], cutoff: Instant) -> Sequence[Unit]:
@@ -98,9 +98,10 @@ class CheckpointStore:
         if not streams:
             return 0
         thread = self._store.binding.table(CHECKPOINTS, "k").c.thread_id
-        where = [] if cursor.tie is None else [thread > sa.bindparam("after")]
+        where = [] if cursor.tie is None else [thread > self._dialect.parameter("after", cursor.tie)]
         statement = sa.select(sa.func.count(thread)).where(*where)
-        return int(self._dialect.execute(statement, {"after": cursor.tie})[0][0])
+        given = {} if cursor.tie is None else {"after": self._dialect.bind(cursor.tie)}
+        return int(self._dialect.execute(statement, given)[0][0])
 
     def find(self, text: str) -> Unit:
         """Return the checkpoint with this id: of its thread, its namespace, its own, with slashes between."""

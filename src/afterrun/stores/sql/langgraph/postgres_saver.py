@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -17,6 +17,7 @@ from afterrun.profiles.langgraph import (
     Outline,
     outline_of_json,
 )
+from afterrun.profiles.langgraph.keep import SENDS_INSIDE
 from afterrun.stores.sql.binding import Binding
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.langgraph.saver import LeftOut
@@ -26,6 +27,7 @@ EMPTY: Final = "empty"
 """Type of a shared value that is none."""
 
 MAX_DIGITS: Final = 6
+PLAIN_VERSION: Final = str(SENDS_INSIDE)
 
 
 class PostgresSaver:
@@ -73,14 +75,15 @@ class PostgresSaver:
             sa.func.left(_json(table.c.checkpoint).op("->>")(literal("v")), MAX_DIGITS),
         )
 
-    def checkpoint(self, key: tuple[str, str, str | None], columns: tuple[Any, ...]) -> Checkpoint:
+    def checkpoint(self, row: Sequence[Any]) -> Checkpoint:
         """Read what the server took out of the row."""
-        kind, parents, delta, root, version = columns
+        _, namespace, name, parent, kind, parents, delta, root, version = row
+        if version == PLAIN_VERSION and kind == "object" and parents == "object" and not delta and not root:
+            return Checkpoint(namespace, name, parent)
         readable = kind == "object" and parents in ("object", "null", None)
         known = version is not None and version.isascii() and version.isdecimal()
-        return Checkpoint(
-            *key, Metadata(bool(delta), root or None, readable), int(version) if known else None
-        )
+        told = Metadata(bool(delta), root or None, readable)
+        return Checkpoint(namespace, name, parent, told, int(version) if known else None)
 
     def _triggers(self, table: sa.FromClause) -> Column:
         """Return, by channel, the first bytes in hexadecimal of the head's values that may run a node."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
@@ -48,8 +49,8 @@ class Saver(Protocol):
     def slim(self, table: sa.FromClause) -> tuple[Column, ...]:
         """Return what decides about a checkpoint beside its key and its parent."""
 
-    def checkpoint(self, key: tuple[str, str, str | None], columns: tuple[Any, ...]) -> Checkpoint:
-        """Make a checkpoint of its namespace, id, parent, and these columns."""
+    def checkpoint(self, row: Sequence[Any]) -> Checkpoint:
+        """Make a checkpoint of thread, namespace, id, parent, and what `slim` names."""
 
 
 def heads(binding: Binding, saver: Saver) -> sa.Select[Any]:

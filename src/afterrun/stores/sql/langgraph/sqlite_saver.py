@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -63,9 +64,9 @@ class SqliteSaver:
         metadata = sa.case((size > literal(MAX_METADATA), literal(TOO_LARGE)), else_=table.c.metadata)
         return table.c.type, sa.func.substr(table.c.checkpoint, 1, PREFIX), metadata
 
-    def checkpoint(self, key: tuple[str, str, str | None], columns: tuple[Any, ...]) -> Checkpoint:
+    def checkpoint(self, row: Sequence[Any]) -> Checkpoint:
         """Read metadata and the version of the format."""
-        encoding, prefix, metadata = columns
+        _, namespace, name, parent, encoding, prefix, metadata = row
         known = encoding == MESSAGEPACK and isinstance(prefix, bytes)
         told = read_metadata(metadata if isinstance(metadata, str | bytes | None) else TOO_LARGE)
-        return Checkpoint(*key, told, version_of_prefix(prefix) if known else None)
+        return Checkpoint(namespace, name, parent, told, version_of_prefix(prefix) if known else None)

@@ -48,7 +48,7 @@ class ThreadStore(SqlStore):
     def statements(self) -> Mapping[str, str]:
         """Return the SQL of pages, heads and removal by name."""
         found: dict[str, sa.ClauseElement] = {
-            "ids of threads": self.threads.next_ids(1_000, first=False),
+            "ids of threads": self.threads.next_ids(1_000, ""),
             "heads of threads": self.threads.heads,
             **{f"removal from {name}": part for name, part in self.removal.deletes},
         }
@@ -93,7 +93,7 @@ class ThreadStore(SqlStore):
             for unit in self.threads.units(ids)
             if unit.root_end is not None and since <= unit.root_end < cutoff
         ]
-        following = None if len(ids) < limit else Cursor(0, cursor.end, key_text(ids[-1]))
+        following = None if len(ids) < limit else Cursor(0, cursor.end, ids[-1])
         return Page(units, len(ids), following)
 
     def cursor_at(self, stream: int, moment: Instant) -> Cursor:
@@ -105,9 +105,10 @@ class ThreadStore(SqlStore):
         if not streams:
             return 0
         thread = self.binding.table(CHECKPOINTS, "k").c.thread_id
-        where = [] if cursor.tie is None else [thread > sa.bindparam("after")]
+        where = [] if cursor.tie is None else [thread > self.dialect.parameter("after", cursor.tie)]
         statement: sa.Select[Any] = sa.select(sa.func.count(thread.distinct())).where(*where)
-        return int(self.dialect.execute(statement, {"after": cursor.tie})[0][0])
+        given = {} if cursor.tie is None else {"after": self.dialect.bind(cursor.tie)}
+        return int(self.dialect.execute(statement, given)[0][0])
 
     def find(self, text: str) -> Unit:
         """Return the thread with this id. Raises `UnitNotFound`."""

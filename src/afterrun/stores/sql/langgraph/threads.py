@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from afterrun.core.errors import StoreFailure
-from afterrun.core.facts import Flag, Key, Reason, Row, Unit, readable
+from afterrun.core.facts import Flag, Key, Reason, Row, Scalar, Unit, readable
 from afterrun.core.times import Instant
 from afterrun.core.tree import chunks
 from afterrun.profiles.langgraph import MAX_PAYLOAD, Head, Malformed, State, head_state, uuid6_instant
@@ -60,31 +59,28 @@ class ThreadReader(RunReader):
         self._flags = list(self._unknown())
         self._known: dict[bytes, Head] = {}
 
-    def ids(self, after: Key, limit: int) -> list[Key]:
-        """Return the ids of the next threads. Raises `StoreFailure` for one that cannot be asked for."""
-        found = self._dialect.execute(self.next_ids(limit, first=after is None), {"after": after})
-        ids = [row[0] for row in found]
-        if not all(map(readable, ids)):
-            raise StoreFailure("unreadable-key", "a thread's id is no plain text; nothing more was read")
-        return ids
+    def ids(self, after: Scalar, limit: int) -> list[Scalar]:
+        """Return the ids of the next threads."""
+        given = {} if after is None else {"after": self._dialect.bind(after)}
+        return [row[0] for row in self._dialect.execute(self.next_ids(limit, after), given)]
 
-    def next_ids(self, limit: int, *, first: bool) -> sa.Select[Any]:
+    def next_ids(self, limit: int, after: Scalar) -> sa.Select[Any]:
         """Return the statement that reads the ids of threads in order, after one or from the first."""
         thread = self._binding.table(CHECKPOINTS, "k").c.thread_id
-        where = [] if first else [thread > sa.bindparam("after")]
+        where = [] if after is None else [thread > self._dialect.parameter("after", after)]
         return sa.select(thread).where(*where).distinct().order_by(thread).limit(limit)
 
     def all(self) -> Iterator[Thread]:
         """Yield every thread, some at a time, so that no read is long."""
-        after: Key = None
+        after: Scalar = None
         while ids := self.ids(after, CHUNK):
             yield from self.threads(ids)
             after = ids[-1]
 
     def threads(self, keys: Sequence[Key]) -> list[Thread]:
-        """Return the threads with these ids that exist."""
+        """Return the threads with these ids that exist; one whose id can be no parameter is blocked."""
         known = [key for key in keys if readable(key)]
-        found: list[Thread] = []
+        found = [_strange(key) for key in keys if not readable(key)] if len(known) < len(keys) else []
         for chunk in chunks(known, CHUNK):
             rows = self._dialect.execute(self.heads, {"keys": self._dialect.bind_keys(chunk)})
             held = self.flags([row[0] for row in rows]) if self._flags else {}
@@ -179,6 +175,12 @@ class ThreadReader(RunReader):
                 self._known.clear()
             self._known[name] = state
         return state
+
+
+def _strange(key: Key) -> Thread:
+    blocked = (Reason("unreadable-key", "its id is no plain text"),)
+    unit = Unit(key, (key,), None, None, successful=False, blocked=blocked, settled=False)
+    return Thread(unit, State.UNREADABLE, None, None)
 
 
 def large(binding: Binding, columns: Callable[[sa.FromClause, int], tuple[Column, ...]]) -> sa.Select[Any]:
