@@ -1,4 +1,4 @@
-"""Cut the threads of a made store by the keep-set alone, with plain SQL: what the store's classes must equal."""
+"""Cut the threads of a made store by the keep-set alone, with plain SQL."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def read_metadata(raw: str | bytes | None) -> Metadata:
     if len(raw) > MAX_METADATA:
         return Metadata(readable=False)
     try:
-        found = json.loads(raw)
+        found = json.loads(raw.decode() if isinstance(raw, bytes) else raw)
     except (ValueError, RecursionError):
         return Metadata(readable=False)
     if not isinstance(found, dict):

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from afterrun.profiles.langgraph.walk import MAX_LISTED, Malformed, Walker
+from afterrun.profiles.langgraph import walk
+from afterrun.profiles.langgraph.walk import MAX_LISTED, Malformed
 
 MAX_PAYLOAD: Final = 16 * 2**20
 """Bytes of a checkpoint that is looked into. A larger one stays, with its thread."""
@@ -56,25 +57,50 @@ def outline(data: bytes) -> Outline:
     """Read a checkpoint as the SQLite saver keeps it. Raises `Malformed`."""
     if len(data) > MAX_PAYLOAD:
         raise Malformed("it is too large to be looked into")
-    walker = Walker(data)
+    try:
+        return _outline(data)
+    except IndexError:
+        raise Malformed("it ends too early") from None
+    except UnicodeDecodeError:
+        raise Malformed("a name is no UTF-8") from None
+
+
+def _outline(data: bytes) -> Outline:
     version: int | None = None
-    parts: dict[str, dict[str, bytes]] = {}
+    parts: dict[bytes, dict[str, bytes]] = {}
     seen: dict[str, Versions] | None = None
-    for name in walker.names():
-        if name == "v":
-            version = walker.small()
-        elif name in _PARTS:
-            parts[name] = walker.entries(PEEK)
-        elif name == "versions_seen" and version != NEWEST:
-            seen = {node: walker.entries(PEEK) for node in walker.names()}
-        else:
-            walker.skip()
-    walker.end()
+    count, place = walk.fields(data, 0)
+    for _ in range(count):
+        key, place = walk.name(data, place)
+        if key in parts:
+            raise Malformed("a name stands twice")
+        if key in _PARTS:
+            parts[key], place = walk.entries(data, place, PEEK)
+            continue
+        if key == b"v":
+            version = walk.small_number(data, place)
+        elif key == b"versions_seen" and version != NEWEST:
+            seen, place = _seen(data, place)
+            continue
+        place = walk.skip(data, place)
+    walk.finish(data, place)
     if parts.keys() != _PARTS or (seen is None and version != NEWEST):
         raise Malformed("it is no checkpoint")
-    values = parts["channel_values"]
+    values = parts[b"channel_values"]
     snapshot = any(_extension(value) == SNAPSHOT for value in values.values())
-    return Outline(version, values, parts["channel_versions"], seen or {}, snapshot)
+    return Outline(version, values, parts[b"channel_versions"], seen or {}, snapshot)
+
+
+def _seen(data: bytes, place: int) -> tuple[dict[str, Versions], int]:
+    """Read the versions that each node ran for."""
+    found: dict[str, Versions] = {}
+    count, place = walk.fields(data, place)
+    for _ in range(count):
+        node, place = walk.name(data, place)
+        found[node.decode()], place = walk.entries(data, place, PEEK)
+    if len(found) != count:
+        raise Malformed("a name stands twice")
+    return found, place
 
 
 def version_of_prefix(data: bytes) -> int | None:
@@ -119,7 +145,8 @@ def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-_PARTS: Final = {"channel_values", "channel_versions"}
+_PARTS: Final = {b"channel_values", b"channel_versions"}
+
 _FIXED_EXTENSIONS: Final = frozenset(range(0xD4, 0xD9))
 _EXTENSIONS: Final = {0xC7: 2, 0xC8: 3, 0xC9: 5}
 """Lead bytes of extension types, each with where its code stands."""

@@ -56,8 +56,8 @@ class Saver(Protocol):
 def heads(binding: Binding, saver: Saver) -> sa.Select[Any]:
     """Return the statement that reads the heads of given threads.
 
-    Its columns: thread, id of the head, newest and oldest id in any namespace, number of checkpoints, a
-    channel that was written to the head, whether writes came to a checkpoint that is not saved, payload.
+    Its columns: thread, id of the head, newest and oldest id in any namespace, a channel that was written to
+    the head, the newest id that anything was written to, payload.
     """
     threads = _grouped(binding)
     head = binding.table(CHECKPOINTS, "h")
@@ -66,11 +66,11 @@ def heads(binding: Binding, saver: Saver) -> sa.Select[Any]:
         head.c.checkpoint_ns == literal(ROOT),
         head.c.checkpoint_id == threads.c.head,
     )
-    columns = [threads.c.thread, threads.c.head, threads.c.newest, threads.c.oldest, threads.c.saved]
+    columns = [threads.c.thread, threads.c.head, threads.c.newest, threads.c.oldest]
     return sa.select(
         *columns,
         _written(binding, saver, threads).label("written"),
-        _early(binding, saver, threads).label("early"),
+        _last_written(binding, saver, threads).label("last"),
         *saver.payload(head, SMALL),
     ).select_from(threads.outerjoin(head, at))
 
@@ -84,7 +84,6 @@ def _grouped(binding: Binding) -> sa.Subquery:
             sa.func.max(in_root).label("head"),
             sa.func.max(rows.c.checkpoint_id).label("newest"),
             sa.func.min(rows.c.checkpoint_id).label("oldest"),
-            sa.func.count().label("saved"),
         )
         .where(binding.dialect.keys_in(rows.c.thread_id))
         .group_by(rows.c.thread_id)
@@ -106,21 +105,13 @@ def _written(binding: Binding, saver: Saver, threads: sa.Subquery) -> sa.ScalarS
     )
 
 
-def _early(binding: Binding, saver: Saver, threads: sa.Subquery) -> Column:
-    """Return whether a write is newer than the head and its checkpoint is not there: work that goes on."""
-    writes, saved = binding.table(saver.writes, "e"), binding.table(CHECKPOINTS, "s")
-    its = [saved.c[name] == writes.c[name] for name in KEY]
-    one = sa.select(sa.literal_column("1")).select_from(saved).where(*its).correlate(writes).exists()
+def _last_written(binding: Binding, saver: Saver, threads: sa.Subquery) -> sa.ScalarSelect[Any]:
+    writes = binding.table(saver.writes, "e")
     return (
-        sa.select(sa.literal_column("1"))
-        .select_from(writes)
-        .where(
-            writes.c.thread_id == threads.c.thread,
-            sa.or_(threads.c.head.is_(None), writes.c.checkpoint_id > threads.c.head),
-            ~one,
-        )
+        sa.select(sa.func.max(writes.c.checkpoint_id))
+        .where(writes.c.thread_id == threads.c.thread)
         .correlate(threads)
-        .exists()
+        .scalar_subquery()
     )
 
 

@@ -36,7 +36,7 @@ class SqliteSaver:
 
     def payload(self, table: sa.FromClause, most: int) -> tuple[Column, ...]:
         """Return encoding and bytes."""
-        size = sa.func.length(sa.cast(table.c.checkpoint, sa.LargeBinary))
+        size = sa.func.length(table.c.checkpoint)  # of a BLOB, this reads its header alone
         return table.c.type, sa.case((size <= literal(most), table.c.checkpoint))
 
     def outline(self, columns: tuple[Any, ...], most: int) -> Outline:
@@ -60,7 +60,7 @@ class SqliteSaver:
 
     def slim(self, table: sa.FromClause) -> tuple[Column, ...]:
         """Return encoding, first bytes, and metadata."""
-        size = sa.func.length(sa.cast(table.c.metadata, sa.LargeBinary))
+        size = sa.func.length(table.c.metadata)
         metadata = sa.case((size > literal(MAX_METADATA), literal(TOO_LARGE)), else_=table.c.metadata)
         return table.c.type, sa.func.substr(table.c.checkpoint, 1, PREFIX), metadata
 

@@ -24,7 +24,7 @@ CHUNK: Final = 1_000
 REMEMBERED: Final = 50_000
 """Payloads whose state is remembered by their digest: each is judged twice, and one walk serves for both."""
 
-PAYLOAD_AT: Final = 7
+PAYLOAD_AT: Final = 6
 """Columns before the payload in the statement of heads."""
 
 DETAIL: Final = 80
@@ -57,7 +57,7 @@ class ThreadReader(RunReader):
         self.heads = heads(binding, saver)
         self._large = large(binding, saver.payload)
         self._flags = list(self._unknown())
-        self._known: dict[bytes, Head] = {}
+        self._known: dict[tuple[object, ...], Head] = {}
 
     def ids(self, after: Scalar, limit: int) -> list[Scalar]:
         """Return the ids of the next threads."""
@@ -127,7 +127,7 @@ class ThreadReader(RunReader):
                 yield Reason(reference.reason, detail), statement
 
     def _thread(self, row: Sequence[Any], held: Sequence[Flag]) -> Thread:
-        key, head, newest, oldest, _, written, early = row[:PAYLOAD_AT]
+        key, head, newest, oldest, written, last_written = row[:PAYLOAD_AT]
         if head is None:
             seen = Head(State.UNREADABLE, "its root graph has no checkpoint")
         elif written is not None:
@@ -135,7 +135,9 @@ class ThreadReader(RunReader):
         else:
             seen = self._state((key, ROOT, head), tuple(row[PAYLOAD_AT:]))
         last = uuid6_instant(newest)
-        blocked, protected = _reasons(seen, last, early=bool(early))
+        # what is newer than the head is work that goes on: the engine saves in the background
+        early = newest != head or (last_written is not None and not _not_later(last_written, newest))
+        blocked, protected = _reasons(seen, last, early=early)
         blocked += [flag.reason for flag in held]
         done = seen.state is State.DONE and last is not None
         unit = Unit(
@@ -177,6 +179,11 @@ class ThreadReader(RunReader):
         return state
 
 
+def _not_later(written: object, saved: object) -> bool:
+    """Say whether an id is not newer than another; of what is no text nothing is known."""
+    return isinstance(written, str) and isinstance(saved, str) and written <= saved
+
+
 def _strange(key: Key) -> Thread:
     blocked = (Reason("unreadable-key", "its id is no plain text"),)
     unit = Unit(key, (key,), None, None, successful=False, blocked=blocked, settled=False)
@@ -207,14 +214,16 @@ def _reasons(seen: Head, last: Instant | None, *, early: bool) -> tuple[list[Rea
     if last is None:
         blocked.append(Reason("unknown-end-time", "the id of its newest checkpoint tells no time"))
     if early:
-        protected.append(Reason("queued-work", "tasks wrote to a checkpoint that is not saved yet"))
+        protected.append(Reason("queued-work", "it has checkpoints or results newer than its head"))
     return blocked, protected
 
 
-def _digest(payload: tuple[Any, ...]) -> bytes:
-    digest = hashlib.blake2b(digest_size=16)
-    for part in payload:
-        data = part if isinstance(part, bytes) else repr(part).encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8))
-        digest.update(data)
-    return digest.digest()
+def _digest(payload: tuple[Any, ...]) -> tuple[object, ...]:
+    """Return a payload with its large parts as digests."""
+    return tuple([_short(part) for part in payload])
+
+
+def _short(part: object) -> object:
+    if isinstance(part, str):
+        part = part.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(part, digest_size=16).digest() if isinstance(part, bytes) else part

@@ -6,7 +6,7 @@ that deletes exactly the same rows, set-based. A store holds copies of one real 
 checkpoints of a small state. Each side gets a fresh copy; rounds are interleaved, and the ratios are those of
 one round.
 
-Run: python benchmarks/langgraph.py [--threads 20000] [--rounds 3] [--engine-threads 20000]
+Run: python benchmarks/checkpoints.py [--threads 20000] [--rounds 3] [--engine-threads 20000]
 """
 
 from __future__ import annotations
@@ -34,12 +34,7 @@ SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "autovacuum": "off"}
 
 MODEL = "chat-model"
 KEY = "thread_id, checkpoint_ns, checkpoint_id"
-COPIED = {
-    "checkpoints": "parent_checkpoint_id, type, checkpoint, metadata",
-    "writes": "task_id, task_path, idx, channel, type, value",
-    "checkpoint_writes": "task_id, task_path, idx, channel, type, blob",
-    "checkpoint_blobs": "",
-}
+IDS = ("checkpoint_id", "parent_checkpoint_id")
 SUPERSEDED = (
     "EXISTS (SELECT 1 FROM checkpoints n WHERE n.thread_id = {0}.thread_id "
     "AND n.checkpoint_ns = {0}.checkpoint_ns AND n.checkpoint_id > {0}.checkpoint_id)"
@@ -54,25 +49,53 @@ class Figures(NamedTuple):
 
 
 def fill(store: Store, threads: int) -> None:
-    """Make a store of copies of one real thread, 400 days old."""
+    """Make a store of copies of one real thread, 400 days old, each with ids and payloads of its own."""
     run_langgraph("turn", store, MODEL, days=DAYS)
-    counted = f"SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {threads - 1}"
-    numbers = f"WITH RECURSIVE n(i) AS ({counted}) SELECT i FROM n"
     for table in ("checkpoints", store.writes, *(["checkpoint_blobs"] if store.kind == "postgresql" else [])):
-        name = (
-            "'thread-' || substr('0000000' || n.i, -7)"
-            if store.kind == "sqlite"
-            else ("'thread-' || lpad(n.i::text, 7, '0')")
-        )
-        rest = (
-            f"checkpoint_ns, checkpoint_id, {COPIED[table]}"
-            if COPIED[table]
-            else ("checkpoint_ns, channel, version, type, blob")
-        )
+        _copy(store, table, threads)
+
+
+def _copy(store: Store, table: str, threads: int) -> None:
+    """Copy the rows that the model has in a table; the last digits of an id are those of the copy."""
+    if isinstance(store, PostgresStore):
+        columns = store.rows(
+            f"SELECT string_agg(column_name, ',') FROM information_schema.columns "
+            f"WHERE table_name = '{table}' AND column_name <> 'thread_id'"
+        )[0][0].split(",")
+        own = "left({0}, 24) || lpad(to_hex(n), 12, '0')"
+        made = {name: own.format(name) for name in IDS}
+        made["checkpoint"] = "jsonb_set(checkpoint, '{id}', to_jsonb(" + own.format("checkpoint_id") + "))"
+        told = ", ".join(made.get(name, name) for name in columns)
         store.change(
-            f"INSERT INTO {table} (thread_id, {rest}) SELECT {name}, {rest} FROM ({numbers}) AS n "
-            f"CROSS JOIN {table} AS m WHERE m.thread_id = '{MODEL}'"
+            f"INSERT INTO {table} (thread_id, {', '.join(columns)}) "
+            f"SELECT 'thread-' || lpad(n::text, 7, '0'), {told} "
+            f"FROM {table} CROSS JOIN generate_series(1, {threads - 1}) AS n WHERE thread_id = '{MODEL}'"
         )
+        return
+    with closing(sqlite3.connect(store.location)) as database, database:
+        found = database.execute(f"SELECT * FROM {table} WHERE thread_id = '{MODEL}'")
+        names = [column[0] for column in found.description]
+        rows = found.fetchall()
+        ids = sorted({row[names.index("checkpoint_id")] for row in rows})
+        marks = ", ".join("?" * len(names))
+        database.executemany(
+            f"INSERT INTO {table} VALUES ({marks})",
+            (_copied(dict(zip(names, row, strict=True)), ids, n) for n in range(1, threads) for row in rows),
+        )
+
+
+def _copied(row: dict[str, object], ids: Sequence[str], number: int) -> tuple[object, ...]:
+    last = f"{number:012x}"
+    row["thread_id"] = f"thread-{number:07}"
+    for name in IDS:
+        if row.get(name) is not None:
+            row[name] = f"{str(row[name])[:24]}{last}"
+    payload = row.get("checkpoint")
+    if isinstance(payload, bytes):
+        for old in ids:
+            payload = payload.replace(old.encode(), f"{old[:24]}{last}".encode())
+        row["checkpoint"] = payload
+    return tuple(row.values())
 
 
 def afterrun(store: Store, *words: str) -> Figures:
