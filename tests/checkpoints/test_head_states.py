@@ -8,7 +8,7 @@ from afterrun.profiles.langgraph import State, head_state, outline
 from checkpoints.packing import NO_NAMES, checkpoint, pack
 
 
-def _state(writes: tuple[str, ...] = (), **parts: object) -> State:
+def _state(*writes: str, **parts: object) -> State:
     return head_state(outline(pack(checkpoint(**parts))), writes).state
 
 
@@ -53,7 +53,7 @@ def test_an_empty_one_is_none(values: dict[str, object]) -> None:
 )
 def test_anything_that_was_written_to_the_head_is_work(channel: str) -> None:
     """Writes wait to be taken in, whatever else the head says, and even if it cannot be read."""
-    assert _state((channel,)) is State.PENDING
+    assert _state(channel) is State.PENDING
     assert head_state(None, [channel]).state is State.PENDING
 
 

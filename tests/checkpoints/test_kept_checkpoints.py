@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -86,7 +87,7 @@ def test_a_delta_channel_keeps_its_whole_thread(mark: str) -> None:
 
 def test_whatever_cannot_be_read_keeps_its_whole_thread() -> None:
     """Metadata that is no JSON, a head that is unreadable, an id that is no UUID: all block the thread."""
-    bad = [
+    bad: list[dict[str, Any]] = [
         {"metadata": read_metadata(b"{")},
         {"snapshot": None},
         {"id": "latest"},
@@ -222,11 +223,11 @@ def threads(draw: st.DrawFn) -> list[Checkpoint]:
     memory: str | None = None
     step = 0
     for _ in range(draw(st.integers(1, 12))):
-        if roots and draw(st.booleans()):  # a subgraph with a memory runs before the next root checkpoint
+        if draw(st.booleans()) and roots:  # a subgraph with a memory runs before the next root checkpoint
             for _ in range(draw(st.integers(1, 2))):
                 rows.append(Checkpoint("mem", at(step), memory, Metadata(root=roots[-1])))
                 memory, step = at(step), step + 1
-        if roots and draw(st.booleans()):
+        if draw(st.booleans()) and roots:
             many = draw(st.integers(1, 3))
             rows += call(f"node:{step}", range(step, step + many), roots[-1])
             step += many

@@ -36,7 +36,11 @@ class CheckpointRemoval:
         self.shared = SharedValues(binding, saver.blobs) if saver.blobs is not None else None
         rows = plain_table(binding, CHECKPOINTS)
         key = [rows.c[name] for name in KEY]
-        self._cut_off = sa.update(rows).where(dialect.rows_in(key)).values(parent_checkpoint_id=sa.null())
+        self._lead_on = (
+            sa.update(rows)
+            .where(dialect.rows_in(key))
+            .values(parent_checkpoint_id=sa.bindparam("parent", type_=sa.types.Text()))
+        )
         self._hold = (
             sa.select(*key)
             .where(dialect.rows_in(key))
@@ -56,8 +60,6 @@ class CheckpointRemoval:
     def remove(self, units: Sequence[Unit], *, max_rows: int) -> Mapping[str, int]:
         """Remove all rows of these units, within the dialect's lock; return them by table.
 
-        A checkpoint that stays and followed one of them follows none then, as the engine's own pruning
-        leaves it; one that another transaction holds keeps its link, which leads nowhere and does no harm.
         Raises `UnitFailure` of kind ``oversized`` beyond ``max_rows``: the caller rolls back.
         """
         keys = members_of(units)
@@ -69,27 +71,33 @@ class CheckpointRemoval:
                 raise UnitFailure("oversized", f"more than {max_rows} rows in one batch")
         if self.shared is not None:
             removed[self.shared.name] = self.shared.remove(threads_of(keys))
-        self._cut_links(keys)
         if sum(removed.values()) > max_rows:
             raise UnitFailure("oversized", f"more than {max_rows} rows in one batch")
         return removed
 
-    def _cut_links(self, gone: Sequence[Key]) -> None:
-        """Cut the links of checkpoints that stay, but for those that another transaction holds."""
-        missing = set(gone)
-        left = [child for child, parent in self._reader.followers.items() if parent in missing]
-        for chunk in chunks(left, CHUNK):
-            free: Sequence[Key] = chunk
-            if self._dialect.locks_rows:
-                rows = self._dialect.execute(self._hold, {"keys": self._dialect.bind_rows(chunk)})
-                free = [tuple(row) for row in rows]
-            self._dialect.change(self._cut_off, {"keys": self._dialect.bind_rows(free)})
+    def lead_on(self, units: Sequence[Unit]) -> None:
+        """Lead the links of checkpoints that stay on, but for those that another transaction holds.
+
+        A link that leads nowhere does no harm.
+        """
+        parents: dict[Key, list[Key]] = {}
+        for key, parent in self._reader.links.led_on(frozenset(members_of(units))):
+            parents.setdefault(parent, []).append(key)
+        for parent, keys in parents.items():
+            for chunk in chunks(keys, CHUNK):
+                free: Sequence[Key] = chunk
+                if self._dialect.locks_rows:
+                    rows = self._dialect.execute(self._hold, {"keys": self._dialect.bind_rows(chunk)})
+                    free = [tuple(row) for row in rows]
+                name = parent[-1] if isinstance(parent, tuple) else None
+                given = {"keys": self._dialect.bind_rows(free), "parent": name}
+                self._dialect.change(self._lead_on, given)
 
     def is_followed(self, gone: Sequence[Key]) -> bool:
         """Say whether a checkpoint follows one of these that did not when they were looked at."""
-        missing = set(gone)
+        missing, known = set(gone), self._reader.links.followers
         return any(
-            (row[0], row[1], row[3]) in missing and (row[0], row[1], row[2]) not in self._reader.followers
+            (row[0], row[1], row[3]) in missing and (row[0], row[1], row[2]) not in known
             for chunk in chunks(threads_of(gone))
             for row in self._dialect.execute(self._linked, {"keys": self._dialect.bind_keys(chunk)})
         )
@@ -149,6 +157,24 @@ class CheckpointRemoval:
             yield from self._dialect.execute(statement, {"keys": self._dialect.bind_rows(chunk)})
 
 
+class CheckpointLinks:
+    """The end of a batch on a database with one write lock: nothing comes beside it, and links are led on."""
+
+    def __init__(self, reader: CheckpointReader, removal: CheckpointRemoval) -> None:
+        """Take what reads and what removes."""
+        self._reader = reader
+        self._removal = removal
+
+    def units(self, units: Sequence[Unit]) -> Sequence[Unit]:
+        """Read the units again."""
+        return self._reader.units([unit.key for unit in units])
+
+    def newcomers(self, units: Sequence[Unit]) -> bool:
+        """Lead the links of checkpoints that stay on; nothing can have come."""
+        self._removal.lead_on(units)
+        return False
+
+
 class CheckpointLocks:
     """Locks on superseded checkpoints alone: the head of a thread is never held."""
 
@@ -190,8 +216,12 @@ class CheckpointLocks:
         return passed
 
     def newcomers(self, units: Sequence[Unit]) -> bool:
-        """Say whether a checkpoint or a write has come since that needs one of those that went."""
+        """Say whether a checkpoint or a write has come since that needs one of those that went.
+
+        If not, lead the links of those that stay on.
+        """
         keys = members_of(units)
-        if self._removal.is_written(keys):
+        if self._removal.is_written(keys) or self._removal.is_followed(keys):
             return True
-        return self._removal.is_followed(keys)
+        self._removal.lead_on(units)
+        return False

@@ -21,6 +21,7 @@ from afterrun.profiles.langgraph import (
 from afterrun.profiles.langgraph.heads import TASKS
 from afterrun.profiles.langgraph.keep import CALL, SENDS_INSIDE, is_text
 from afterrun.stores.sql.binding import Binding
+from afterrun.stores.sql.langgraph.checkpoint_links import Links
 from afterrun.stores.sql.langgraph.checkpoint_units import MOST_ROWS, units_of, unreadable
 from afterrun.stores.sql.langgraph.saver import CHECKPOINTS, KEY, SMALL, LeftOut, Saver, slim_rows
 from afterrun.stores.sql.langgraph.threads import column_for, large
@@ -56,19 +57,19 @@ class CheckpointReader:
         self._large = large(binding, saver.gathered)
         self._sends = self._sending()
         self._unknown = list(self._references())
-        self.followers: dict[Key, Key] = {}
-        """Checkpoints that follow one of those that were asked for last, but for these themselves."""
+        self.links = Links()
+        """Of the checkpoints that were asked for last."""
 
     def page(self, after: Scalar, limit: int) -> tuple[list[Unit], int, Scalar]:
         """Return the units of the next whole threads, the rows read, and the last thread if more follow."""
         rows = self._after(after, limit + 1)
         if len(rows) <= limit:
-            return self._units(rows), len(rows), None
+            return self._units(self._threads(rows), rows), len(rows), None
         last = rows[-1][0]
         whole = [row for row in rows if row[0] != last]
         if not whole:  # one thread fills the page
             whole = [row for row in self._after(after, MOST_ROWS + 1) if row[0] == last]
-        return self._units(whole), len(whole), whole[-1][0]
+        return self._units(self._threads(whole), whole), len(whole), whole[-1][0]
 
     def _after(self, after: Scalar, limit: int) -> Rows:
         given = {} if after is None else {"after": self._dialect.bind(after)}
@@ -84,22 +85,17 @@ class CheckpointReader:
         """Return the units with these keys, among all rows of their threads."""
         wanted = set(keys)
         found: list[Unit] = []
-        self.followers = {}
+        self.links = Links()
         for some in self._portions([key for key in threads_of(keys) if readable(key)]):
             rows = self._dialect.execute(
                 self.by_thread.limit(MOST_ROWS + 1) if len(some) == 1 else self.by_thread,
                 {"keys": self._dialect.bind_keys(some)},
             )
-            units = [unit for unit in self._units(rows) if unit.key in wanted]
-            self._note_followers(rows, units)
+            threads = self._threads(rows)
+            units = [unit for unit in self._units(threads, rows) if unit.key in wanted]
+            self.links.note(threads, units)
             found.extend(units)
         return found
-
-    def _note_followers(self, rows: Rows, units: Sequence[Unit]) -> None:
-        members = {member for unit in units for member in unit.members}
-        for thread, namespace, name, parent, *_ in rows:
-            if (thread, namespace, parent) in members and (thread, namespace, name) not in members:
-                self.followers[thread, namespace, name] = (thread, namespace, parent)
 
     def _portions(self, threads: Sequence[Key]) -> Iterator[list[Key]]:
         """Cut threads into portions of so few checkpoints that they can be held together."""
@@ -115,15 +111,19 @@ class CheckpointReader:
         if some:
             yield some
 
-    def _units(self, rows: Rows) -> list[Unit]:
-        """Return a unit for each checkpoint of these threads, but for those that go with another one."""
+    def _threads(self, rows: Rows) -> dict[Scalar, list[Checkpoint]]:
+        """Return the checkpoints of each thread."""
         make = self._saver.checkpoint
-        threads = {key: list(map(make, part)) for key, part in groupby(rows, key=itemgetter(0))}
-        strange = {key: threads.pop(key) for key in [key for key in threads if not readable(key)]}
-        self._look_closer(threads)
+        return {key: list(map(make, part)) for key, part in groupby(rows, key=itemgetter(0))}
+
+    def _units(self, threads: Mapping[Scalar, list[Checkpoint]], rows: Rows) -> list[Unit]:
+        """Return a unit for each checkpoint of these threads, but for those that go with another one."""
+        plain = {key: found for key, found in threads.items() if readable(key)}
+        self._look_closer(plain)
         held = self._held(rows) if self._unknown else {}
-        units = [unit for key, found in threads.items() for unit in units_of(key, found, held)]
-        units.extend(unit for key, found in strange.items() for unit in unreadable(key, found))
+        units = [unit for key, found in plain.items() for unit in units_of(key, found, held)]
+        strange = threads.keys() - plain.keys()
+        units.extend(unit for key in strange for unit in unreadable(key, threads[key]))
         return units
 
     def _look_closer(self, threads: Mapping[Scalar, list[Checkpoint]]) -> None:

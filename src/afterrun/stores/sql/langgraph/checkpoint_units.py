@@ -52,7 +52,8 @@ def _parted(thread: Scalar, found: Sequence[Checkpoint], held: Held) -> Iterator
     newer = _newer(found)
     for place, stay in parted.kept.items():
         yield _kept(thread, place, stay, newer[place])
-    for place, members in parted.going.items():
+    # the oldest first: what follows one that cannot be removed is led on, and that costs a row each
+    for place, members in sorted(parted.going.items(), key=lambda unit: max(unit[1], key=_name).id):
         reasons = tuple(reason for member in members for reason in held.get(member.id, ()))
         end = _latest(members)
         reasons = reasons if end is not None else (*reasons, NO_AGE)
@@ -98,6 +99,10 @@ def _newer(found: Sequence[Checkpoint]) -> Mapping[Place, int]:
         namespace = row.namespace
         counts[row.place] = count
     return counts
+
+
+def _name(place: Place) -> str:
+    return place.id
 
 
 def _latest(members: Sequence[Place]) -> Instant | None:

@@ -13,11 +13,16 @@ from afterrun.core.store import Census, Cursor, Outside, Page, Schema, Stream
 from afterrun.core.times import Instant
 from afterrun.stores.sql.elsewhere import Reach, Reaching
 from afterrun.stores.sql.generations import LEAVING, Leaving
-from afterrun.stores.sql.langgraph.checkpoint_removal import CheckpointLocks, CheckpointRemoval
+from afterrun.stores.sql.langgraph.checkpoint_removal import (
+    CheckpointLinks,
+    CheckpointLocks,
+    CheckpointRemoval,
+)
 from afterrun.stores.sql.langgraph.checkpoint_rows import CheckpointReader
 from afterrun.stores.sql.langgraph.saver import CHECKPOINTS
 from afterrun.stores.sql.langgraph.store import ThreadStore
-from afterrun.stores.sql.transaction import SqlTransaction
+from afterrun.stores.sql.store import STATEMENT_PAGE
+from afterrun.stores.sql.transaction import Locks, SqlTransaction
 
 
 class CheckpointStore:
@@ -32,9 +37,22 @@ class CheckpointStore:
         self._dialect = store.dialect
         self._reader = CheckpointReader(store.binding, store.saver)
         self.removal = CheckpointRemoval(store.binding, store.saver, self._reader)
-        locks = CheckpointLocks(store.binding, self._reader, self.removal)
-        self._locks = locks if self._dialect.locks_rows else None
+        self._locks: Locks = CheckpointLinks(self._reader, self.removal)
+        if self._dialect.locks_rows:
+            self._locks = CheckpointLocks(store.binding, self._reader, self.removal)
         self._leaving = leaving
+
+    def statements(self) -> Mapping[str, str]:
+        """Return the SQL of pages, facts and removal by name, as the database gets it."""
+        found: dict[str, sa.ClauseElement] = {
+            "first page": self._reader.next_rows(STATEMENT_PAGE, None),
+            "next page": self._reader.next_rows(STATEMENT_PAGE, ""),
+            "facts": self._reader.by_thread,
+            **{f"removal from {name}": part for name, part in self.removal.deletes},
+        }
+        if self.removal.shared is not None:
+            found[f"removal from {self.removal.shared.name}"] = self.removal.shared.delete
+        return {f"checkpoints, {name}": self._dialect.sql(part) for name, part in found.items()}
 
     @property
     def url(self) -> str:

@@ -21,7 +21,7 @@ from afterrun.stores.sql.langgraph.sqlite_saver import SqliteSaver
 from afterrun.stores.sql.langgraph.thread_removal import ThreadLocks, ThreadRemoval
 from afterrun.stores.sql.langgraph.threads import Thread, ThreadReader
 from afterrun.stores.sql.standing import KNOWN, MONTH, STUCK, Standing
-from afterrun.stores.sql.store import SqlStore
+from afterrun.stores.sql.store import STATEMENT_PAGE, SqlStore
 
 STREAM: Final = Stream("thread_id", indexed=True)
 UNKNOWN: Final = "unknown-end-time"
@@ -48,7 +48,7 @@ class ThreadStore(SqlStore):
     def statements(self) -> Mapping[str, str]:
         """Return the SQL of pages, heads and removal by name."""
         found: dict[str, sa.ClauseElement] = {
-            "ids of threads": self.threads.next_ids(1_000, ""),
+            "ids of threads": self.threads.next_ids(STATEMENT_PAGE, ""),
             "heads of threads": self.threads.heads,
             **{f"removal from {name}": part for name, part in self.removal.deletes},
         }
