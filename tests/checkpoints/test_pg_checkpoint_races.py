@@ -78,9 +78,8 @@ def test_a_head_that_another_transaction_holds_is_in_nobody_s_way(site: Site) ->
 
 
 def _hold(engine: Connection, step: int, strength: str) -> None:
-    engine.execute(
-        f"SELECT 1 FROM checkpoints WHERE (thread_id, checkpoint_id) = ('a', '{at(step)}') {strength}".encode()
-    )
+    which = b"SELECT 1 FROM checkpoints WHERE thread_id = 'a' AND checkpoint_id = %s "
+    engine.execute(which + strength.encode(), [at(step)])
 
 
 def _fork(site: Site) -> None:
