@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from afterrun import Policy
+from afterrun.stores.sql.backups import BackupOrder
 
 from .langgraph_fixtures import Untouched, _checkpoint_database, kind, made, untouched
 from .langgraph_stores import DONE, EARLY, ODD, PENDING, Store, content, counts, run_langgraph, threads
@@ -111,3 +112,18 @@ def test_inspect_counts_threads(made: Store) -> None:
         found = retention.inspect()
     assert found.runs == {"live": len(PENDING), "finished": len(DONE) + 2, "unknown": 0}
     assert found.stuck.count == 10
+
+
+def test_threads_come_back_from_a_backup(made: Store) -> None:
+    """What a prune with a backup removed is put back row by row, one thread or all of them."""
+    before = content(made, threads(made))
+    file = made.state.parent / "removed.backup"
+    with opened(made) as retention:
+        report = retention.prune(OLD, backup=BackupOrder(path=file))
+        assert report.units.removed == len(DONE) + 1
+        retention.restore(file, "nested-0")
+        assert content(made, {"nested-0"}) == {
+            table: [row for row in rows if row.startswith("('nested-0'")] for table, rows in before.items()
+        }
+        retention.restore(file)
+    assert content(made, threads(made)) == before

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import sqlalchemy as sa
-
 from afterrun.core.errors import AfterrunError
 from afterrun.core.store import Schema
 from afterrun.profiles import Profile
@@ -155,7 +153,7 @@ def _examine(path: Path, profiles: Sequence[Profile]) -> FoundStore | str:
 
 def _look(store: SqlStore, path: Path) -> FoundStore:
     schema = store.schema()
-    runs = _count(store)
+    runs = store.count_runs(MOST_RUNS + 1)
     return FoundStore(
         path=path,
         profile=store.profile_name,
@@ -166,12 +164,6 @@ def _look(store: SqlStore, path: Path) -> FoundStore:
         runs_exact=runs <= MOST_RUNS,
         problems=(*schema.problems, *_missing_rights(path)),
     )
-
-
-def _count(store: SqlStore) -> int:
-    """Count runs, one more than `MOST_RUNS` at most."""
-    some = sa.select(sa.literal(1)).select_from(store.binding.runs()).limit(MOST_RUNS + 1).subquery()
-    return int(store.dialect.execute(sa.select(sa.func.count()).select_from(some))[0][0])
 
 
 def _missing_rights(path: Path) -> Iterator[str]:

@@ -264,6 +264,11 @@ class SqlStore:
             times.extend(int(row[0]) for row in rows)
         return max(times, default=None)
 
+    def count_runs(self, most: int) -> int:
+        """Count runs, so many at most."""
+        some = sa.select(literal(1)).select_from(self.binding.runs()).limit(most).subquery()
+        return int(self.dialect.execute(sa.select(sa.func.count()).select_from(some))[0][0])
+
     def last_added(self, count: int, *, within: int) -> Sequence[Key]:
         """Return the keys of the runs that were added last, of rows at most so far below the last one."""
         facts, table = self.facts, self.binding.tree.table

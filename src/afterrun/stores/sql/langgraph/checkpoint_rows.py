@@ -23,7 +23,7 @@ from afterrun.profiles.langgraph.keep import CALL, SENDS_INSIDE, is_text
 from afterrun.stores.sql.binding import Binding
 from afterrun.stores.sql.langgraph.checkpoint_links import Links
 from afterrun.stores.sql.langgraph.checkpoint_units import MOST_ROWS, units_of, unreadable
-from afterrun.stores.sql.langgraph.saver import CHECKPOINTS, KEY, SMALL, LeftOut, Saver, slim_rows
+from afterrun.stores.sql.langgraph.saver import BOUND, CHECKPOINTS, KEY, SMALL, LeftOut, Saver, slim_rows
 from afterrun.stores.sql.langgraph.threads import column_for, large
 from afterrun.stores.sql.literals import literal
 
@@ -72,13 +72,13 @@ class CheckpointReader:
         return self._units(self._threads(whole), whole), len(whole), whole[-1][0]
 
     def _after(self, after: Scalar, limit: int) -> Rows:
-        given = {} if after is None else {"after": self._dialect.bind(after)}
+        given = {BOUND: "" if after is None else self._dialect.bind(after)}
         return self._dialect.execute(self.next_rows(limit, after), given)
 
     def next_rows(self, limit: int, after: Scalar) -> sa.Select[Any]:
         """Return the statement that reads checkpoints in order, from after a thread or from the first."""
         thread = self._table.c.thread_id
-        where = [] if after is None else [thread > self._dialect.parameter("after", after)]
+        where = [] if after is None else [thread > self._dialect.parameter(BOUND, after)]
         return self._slim.where(*where).order_by(*self._order).limit(limit)
 
     def units(self, keys: Sequence[Key]) -> list[Unit]:

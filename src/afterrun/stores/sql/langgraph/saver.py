@@ -17,6 +17,9 @@ KEY: Final = ("thread_id", "checkpoint_ns", "checkpoint_id")
 ROOT: Final = ""
 
 
+BOUND: Final = "bound"
+"""Parameter for where a page begins. By this name a dialect knows that the statement follows an index."""
+
 SMALL: Final = 32_768
 """Bytes of a checkpoint that is read together with others; a larger one is read alone."""
 

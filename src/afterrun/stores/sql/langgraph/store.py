@@ -67,6 +67,11 @@ class ThreadStore(SqlStore):
         until = uuid6_floor(now + micros(CLOCK_SKEW))
         return uuid6_instant(self.dialect.execute(latest, {"until": until})[0][0])
 
+    def count_runs(self, most: int) -> int:
+        """Count threads, so many at most."""
+        some = self.threads.next_ids(most, None).order_by(None).subquery()
+        return int(self.dialect.execute(sa.select(sa.func.count()).select_from(some))[0][0])
+
     def last_added(self, count: int, *, within: int) -> Sequence[Key]:
         """Return ids of threads that were written to last, as so many rows tell."""
         rows = self.binding.table(CHECKPOINTS, "n")

@@ -16,7 +16,7 @@ from afterrun.profiles.langgraph import MAX_PAYLOAD, Head, Malformed, State, hea
 from afterrun.stores.sql.binding import Binding, UnknownReference
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.facts import RunReader, alike
-from afterrun.stores.sql.langgraph.saver import CHECKPOINTS, KEY, ROOT, SMALL, LeftOut, Saver, heads
+from afterrun.stores.sql.langgraph.saver import BOUND, CHECKPOINTS, KEY, ROOT, SMALL, LeftOut, Saver, heads
 
 CHUNK: Final = 1_000
 """Threads whose heads are read at once."""
@@ -61,13 +61,13 @@ class ThreadReader(RunReader):
 
     def ids(self, after: Scalar, limit: int) -> list[Scalar]:
         """Return the ids of the next threads."""
-        given = {} if after is None else {"after": self._dialect.bind(after)}
+        given = {BOUND: "" if after is None else self._dialect.bind(after)}
         return [row[0] for row in self._dialect.execute(self.next_ids(limit, after), given)]
 
     def next_ids(self, limit: int, after: Scalar) -> sa.Select[Any]:
         """Return the statement that reads the ids of threads in order, after one or from the first."""
         thread = self._binding.table(CHECKPOINTS, "k").c.thread_id
-        where = [] if after is None else [thread > self._dialect.parameter("after", after)]
+        where = [] if after is None else [thread > self._dialect.parameter(BOUND, after)]
         return sa.select(thread).where(*where).distinct().order_by(thread).limit(limit)
 
     def all(self) -> Iterator[Thread]:
