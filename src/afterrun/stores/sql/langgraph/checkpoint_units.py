@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Final
 
 from afterrun.core.facts import Key, Reason, Scalar, Unit
@@ -73,21 +74,16 @@ def _going(
 
 
 def _kept(thread: Scalar, place: Place, why: Stay, newer: int) -> Unit:
-    reasons = (Reason(why.name, why.detail),)
+    reasons = _reasons(why)
+    blocked, protected = (reasons, ()) if why.blocks else ((), reasons)
     end = uuid6_instant(place.id)
     key = (thread, *place)
-    return Unit(
-        key=key,
-        members=(key,),
-        end=end,
-        root_end=end,
-        successful=True,
-        blocked=reasons if why.blocks else (),
-        protected=() if why.blocks else reasons,
-        settled=end is not None,
-        run=thread,
-        newer=newer,
-    )
+    return Unit(key, (key,), end, end, True, (), blocked, protected, True, end is not None, thread, newer)  # noqa: FBT003 - by place, as it is the hot path
+
+
+@cache
+def _reasons(why: Stay) -> tuple[Reason, ...]:
+    return (Reason(why.name, why.detail),)
 
 
 def _newer(found: Sequence[Checkpoint]) -> Mapping[Place, int]:

@@ -36,14 +36,19 @@ class Thread(NamedTuple):
     Attributes:
         unit: what may go.
         state: what its head has left to do.
-        made: time of its oldest checkpoint that is still there.
+        oldest: id of its oldest checkpoint that is still there.
         last: time of its newest checkpoint in any namespace.
     """
 
     unit: Unit
     state: State
-    made: Instant | None
+    oldest: str | None
     last: Instant | None
+
+    @property
+    def made(self) -> Instant | None:
+        """Return when its oldest checkpoint was made."""
+        return uuid6_instant(self.oldest)
 
 
 class ThreadReader(RunReader):
@@ -152,7 +157,7 @@ class ThreadReader(RunReader):
             True,  # noqa: FBT003 - by place, as every unit is made: it is the hot path
             done,
         )
-        return Thread(unit, seen.state, uuid6_instant(oldest), last)
+        return Thread(unit, seen.state, oldest, last)
 
     def _large_state(self, key: Key) -> Head:
         found = self._dialect.execute(self._large, {"keys": self._dialect.bind_rows([key])})
