@@ -138,14 +138,18 @@ class PostgresStore:
                 connection.execute(statement.encode())
 
 
+def python() -> Path:
+    """Return the python that has the engine, made on first use."""
+    return environment_python(f"langgraph-{VERSION}", *PACKAGES)
+
+
 def run_langgraph(name: str, store: Store, *threads: str, days: int = 0) -> dict[str, Any]:
     """Run a command of `langgraph_app.py`, so many days ago, and return its answer.
 
     Raise RuntimeError when it fails.
     """
-    python = environment_python(f"langgraph-{VERSION}", *PACKAGES)
     place = [store.location, *threads, "--days", str(days)]
-    return answer_of([str(python), "-E", str(DEMO / SCRIPTS[0]), name, *place], SECONDS)
+    return answer_of([str(python()), "-E", str(DEMO / SCRIPTS[0]), name, *place], SECONDS)
 
 
 def tables(store: Store) -> Sequence[str]:

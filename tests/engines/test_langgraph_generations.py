@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from afterrun import Policy, Report, Retention, SweepOptions
+from afterrun.cli import main
 
 from .langgraph_cuts import cuts, going
 from .langgraph_fixtures import Untouched, _checkpoint_database, kind, made, untouched
-from .langgraph_stores import GATHERING, Store, content, counts, run_langgraph, threads
+from .langgraph_stores import GATHERING, Store, content, counts, python, run_langgraph, threads
 from .test_langgraph_cuts import remaining, without_names
 
 __all__ = ["_checkpoint_database", "kind", "made", "untouched"]
@@ -169,3 +171,17 @@ def test_an_automatic_sweep_asks_first(made: Store) -> None:
         done = retention.sweep(OLD, approve=asked.fingerprint)
     assert done.ended == "completed"
     assert done.rows == asked.rows
+
+
+def test_the_engine_itself_is_asked(made: Store, tmp_path: Path) -> None:
+    """With its own savers, everything that is kept reads as it did; a changed payload is noticed."""
+    asked = ["verify", made.location, "--engine", str(tmp_path / "reading")]
+    asked += ["--engine-python", str(python())]
+    assert main(asked) == 0
+    prune(made, OLD)
+    assert main(asked) == 0
+    one, other = (_id(made, name, "DESC") for name in ("chat-1", "chat-2"))
+    payload = f"SELECT checkpoint FROM checkpoints WHERE thread_id = 'chat-2' AND checkpoint_id = '{other}'"
+    where = f"thread_id = 'chat-1' AND checkpoint_id = '{one}'"
+    made.change(f"UPDATE checkpoints SET checkpoint = ({payload}) WHERE {where}")
+    assert main(asked) == 1

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from afterrun.core.errors import Refused, StoreUnreadable, UsageError
 from afterrun.reading import read_small_file
 
-READERS: Final = ("duroxide",)
+READERS: Final = ("duroxide", "langgraph")
 """Profiles whose engine can be asked, by programs of these names."""
 
 FORMAT: Final = "afterrun-engine-reading/1"

@@ -54,6 +54,10 @@ class CheckpointStore:
             found[f"removal from {self.removal.shared.name}"] = self.removal.shared.delete
         return {f"checkpoints, {name}": self._dialect.sql(part) for name, part in found.items()}
 
+    def remarks(self) -> Sequence[str]:
+        """Say nothing more than the counts do."""
+        return ()
+
     @property
     def url(self) -> str:
         """Return where the store is, with any password masked."""
