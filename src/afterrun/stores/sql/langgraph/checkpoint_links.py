@@ -30,18 +30,20 @@ class Links:
         """Take in what the members of these units follow, and what follows them."""
         members = {member for unit in units for member in unit.members}
         for thread, found in threads.items():
-            present = {(row.namespace, row.id) for row in found}
+            present: set[tuple[str, str]] | None = None
             for namespace, name, parent, _, version, *_ in found:
-                if (namespace, parent) not in present:
+                if parent is None:
                     continue
                 key: Key = (thread, namespace, name)
                 above: Key = (thread, namespace, parent)
                 if above in members:
-                    self.followers[key] = above
+                    self._above[key] = self.followers[key] = above
                     if version != SENDS_INSIDE:
                         self._old.add(key)
-                if key in members:
-                    self._above[key] = above
+                elif key in members:
+                    present = {(row.namespace, row.id) for row in found} if present is None else present
+                    if (namespace, parent) in present:
+                        self._above[key] = above
 
     def led_on(self, gone: Collection[Key]) -> Iterator[tuple[Key, Key]]:
         """Yield each checkpoint that stays and followed one of these, with what it follows now, or ``None``.

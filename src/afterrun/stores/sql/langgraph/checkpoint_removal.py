@@ -64,9 +64,10 @@ class CheckpointRemoval:
         """
         keys = members_of(units)
         removed = dict.fromkeys((name for name, _ in self.deletes), 0)
-        for name, statement in self.deletes:
-            for chunk in chunks(keys, CHUNK):
-                removed[name] += self._dialect.change(statement, {"keys": self._dialect.bind_rows(chunk)})
+        for chunk in chunks(keys, CHUNK):
+            given = {"keys": self._dialect.bind_rows(chunk)}
+            for name, statement in self.deletes:
+                removed[name] += self._dialect.change(statement, given)
             if sum(removed.values()) > max_rows:
                 raise UnitFailure("oversized", f"more than {max_rows} rows in one batch")
         if self.shared is not None:

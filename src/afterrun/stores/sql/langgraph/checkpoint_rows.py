@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from afterrun.core.facts import Key, Reason, Scalar, Unit, key_text, readable
+from afterrun.core.facts import Key, Reason, Scalar, Unit, key_order, readable
 from afterrun.core.tree import chunks
 from afterrun.profiles.langgraph import (
     MAX_PAYLOAD,
@@ -207,12 +207,11 @@ def threads_of(keys: Iterable[Key]) -> list[Key]:
 
 def members_of(units: Iterable[Unit]) -> list[Key]:
     """Return the keys of all members in order: neighbours in an index are changed together."""
-    return sorted((member for unit in units for member in unit.members), key=_as_text)
-
-
-def _as_text(key: Key) -> tuple[str, ...]:
-    """Return a key to sort by: those of checkpoints are text throughout, or never removed."""
-    return key if isinstance(key, tuple) else (key_text(key),)  # type: ignore[return-value]
+    members = [member for unit in units for member in unit.members]
+    try:
+        return sorted(members)  # type: ignore[type-var]  # text throughout, but in a hostile store
+    except TypeError:
+        return sorted(members, key=key_order)
 
 
 def _heads_of(found: Sequence[Checkpoint]) -> Iterator[tuple[int, Checkpoint]]:

@@ -41,10 +41,14 @@ def _all_stay(thread: Scalar, found: Sequence[Checkpoint], why: Stay) -> Iterato
 def _line(thread: Scalar, found: Sequence[Checkpoint], held: Held) -> Iterator[Unit]:
     """Yield the units of a thread that never forked, as most do not."""
     newer = len(found)
+    blocked: tuple[Reason, ...] = ()
     for row in found[:-1]:
         newer -= 1
-        key = (thread, row.namespace, row.id)
-        yield _going(key, (key,), uuid6_instant(row.id), held.get(row.id, ()), newer)
+        key = (thread, row[0], row[1])
+        end = uuid6_instant(row[1])
+        if held:
+            blocked = tuple(held.get(row[1], ()))
+        yield Unit(key, (key,), end, end, True, (), blocked, (), True, True, thread, newer)  # noqa: FBT003 - by place, as it is the hot path
     yield _kept(thread, found[-1].place, CURRENT, 0)
 
 
