@@ -10,6 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from afterrun.stores.sql.langgraph.checkpoints import CheckpointStore
+from afterrun.stores.sql.langgraph.places import given_keys
 from afterrun.stores.sql.langgraph.store import ThreadStore
 from checkpoints.hostile_kit import Hostile, at
 from checkpoints.pg_checkpoints import Site
@@ -22,7 +23,7 @@ def by_keys(store: ThreadStore) -> Iterator[tuple[str, sa.ClauseElement, dict[st
     """Yield the statements that go by keys, with keys for them."""
     view = CheckpointStore(store, leaving=None)
     dialect = store.dialect
-    threads, rows = {"keys": dialect.bind_keys(["a", "b"])}, {"keys": dialect.bind_rows(KEYS)}
+    threads, rows = {"keys": dialect.bind_keys(["a", "b"])}, given_keys(dialect, KEYS)
     yield "heads", store.threads.heads, threads
     yield "facts", view._reader.by_thread, threads
     yield "a head's payload", view._reader._heads, rows

@@ -13,7 +13,8 @@ from afterrun.core.facts import Key, Unit
 from afterrun.core.tree import chunks
 from afterrun.stores.sql.binding import Binding
 from afterrun.stores.sql.dialect import Column
-from afterrun.stores.sql.langgraph.checkpoint_rows import CheckpointReader, members_of, threads_of
+from afterrun.stores.sql.langgraph.checkpoint_rows import CheckpointReader, members_of
+from afterrun.stores.sql.langgraph.places import at_keys, given_keys, threads_of
 from afterrun.stores.sql.langgraph.saver import CHECKPOINTS, KEY, Saver
 from afterrun.stores.sql.langgraph.shared import SharedValues
 from afterrun.stores.sql.parts import plain_table
@@ -38,12 +39,12 @@ class CheckpointRemoval:
         key = [rows.c[name] for name in KEY]
         self._lead_on = (
             sa.update(rows)
-            .where(dialect.rows_in(key))
+            .where(at_keys(dialect, rows))
             .values(parent_checkpoint_id=sa.bindparam("parent", type_=sa.types.Text()))
         )
         self._hold = (
             sa.select(*key)
-            .where(dialect.rows_in(key))
+            .where(at_keys(dialect, rows))
             .with_for_update(skip_locked=True, key_share=True, of=rows)
         )
         writes = self._parts[0][1]
@@ -55,7 +56,7 @@ class CheckpointRemoval:
         )
 
     def _among(self, table: sa.FromClause) -> Column:
-        return self._dialect.rows_in([table.c[name] for name in KEY])
+        return at_keys(self._dialect, table)
 
     def remove(self, units: Sequence[Unit], *, max_rows: int) -> Mapping[str, int]:
         """Remove all rows of these units, within the dialect's lock; return them by table.
@@ -65,7 +66,7 @@ class CheckpointRemoval:
         keys = members_of(units)
         removed = dict.fromkeys((name for name, _ in self.deletes), 0)
         for chunk in chunks(keys, CHUNK):
-            given = {"keys": self._dialect.bind_rows(chunk)}
+            given = given_keys(self._dialect, chunk)
             for name, statement in self.deletes:
                 removed[name] += self._dialect.change(statement, given)
             if sum(removed.values()) > max_rows:
@@ -88,10 +89,10 @@ class CheckpointRemoval:
             for chunk in chunks(keys, CHUNK):
                 free: Sequence[Key] = chunk
                 if self._dialect.locks_rows:
-                    rows = self._dialect.execute(self._hold, {"keys": self._dialect.bind_rows(chunk)})
+                    rows = self._dialect.execute(self._hold, given_keys(self._dialect, chunk))
                     free = [tuple(row) for row in rows]
                 name = parent[-1] if isinstance(parent, tuple) else None
-                given = {"keys": self._dialect.bind_rows(free), "parent": name}
+                given = {**given_keys(self._dialect, free), "parent": name}
                 self._dialect.change(self._lead_on, given)
 
     def is_followed(self, gone: Sequence[Key]) -> bool:
@@ -155,7 +156,7 @@ class CheckpointRemoval:
         statement = sa.select(*columns).select_from(table).where(self._among(table))
         statement = statement.group_by(*group) if group else statement
         for chunk in chunks(keys, CHUNK):
-            yield from self._dialect.execute(statement, {"keys": self._dialect.bind_rows(chunk)})
+            yield from self._dialect.execute(statement, given_keys(self._dialect, chunk))
 
 
 class CheckpointLinks:
@@ -188,7 +189,7 @@ class CheckpointLocks:
         key = [rows.c[name] for name in KEY]
         self.statement = (
             sa.select(*key)
-            .where(self._dialect.rows_in(key))
+            .where(at_keys(self._dialect, rows))
             .order_by(*key)
             .with_for_update(skip_locked=True, of=rows)
         )
@@ -210,7 +211,7 @@ class CheckpointLocks:
         """Lock rows, and return those that another transaction holds, or that are gone."""
         passed: set[Key] = set()
         for chunk in chunks(members, CHUNK):
-            keys = {"keys": self._dialect.bind_rows(chunk)}
+            keys = given_keys(self._dialect, chunk)
             if int(self._dialect.execute(self._counted, keys)[0][0]) < len(chunk):
                 held = {tuple(row) for row in self._dialect.execute(self.statement, keys)}
                 passed.update(key for key in chunk if key not in held)

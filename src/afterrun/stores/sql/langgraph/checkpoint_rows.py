@@ -23,6 +23,7 @@ from afterrun.profiles.langgraph.keep import CALL, SENDS_INSIDE, is_text
 from afterrun.stores.sql.binding import Binding
 from afterrun.stores.sql.langgraph.checkpoint_links import Links
 from afterrun.stores.sql.langgraph.checkpoint_units import MOST_ROWS, units_of, unreadable
+from afterrun.stores.sql.langgraph.places import at_keys, given_keys, threads_of
 from afterrun.stores.sql.langgraph.saver import BOUND, CHECKPOINTS, KEY, SMALL, LeftOut, Saver, slim_rows
 from afterrun.stores.sql.langgraph.threads import column_for, large
 from afterrun.stores.sql.literals import literal
@@ -148,7 +149,7 @@ class CheckpointReader:
             for place, row in _heads_of(found)
         }
         for chunk in chunks(list(places), CHUNK):
-            for row in self._dialect.execute(self._heads, {"keys": self._dialect.bind_rows(chunk)}):
+            for row in self._dialect.execute(self._heads, given_keys(self._dialect, chunk)):
                 key = (row[0], row[1], row[2])
                 snapshot = self._has_snapshot(key, tuple(row[len(KEY) :]))
                 if snapshot is not False:
@@ -171,7 +172,7 @@ class CheckpointReader:
     def _payloads(self) -> sa.Select[Any]:
         rows = self._binding.table(CHECKPOINTS, "h")
         key = [rows.c[name] for name in KEY]
-        return sa.select(*key, *self._saver.gathered(rows, SMALL)).where(self._dialect.rows_in(key))
+        return sa.select(*key, *self._saver.gathered(rows, SMALL)).where(at_keys(self._dialect, rows))
 
     def _sending(self) -> sa.Select[Any]:
         writes = self._binding.table(self._saver.writes, "w")
@@ -198,11 +199,6 @@ class CheckpointReader:
                 for row in self._dialect.execute(statement, {"keys": self._dialect.bind_keys(chunk)}):
                     found[str(row[0])].append(reason)
         return found
-
-
-def threads_of(keys: Iterable[Key]) -> list[Key]:
-    """Return the threads that these checkpoints are of, in order."""
-    return sorted({key[0] for key in keys if isinstance(key, tuple)}, key=str)
 
 
 def members_of(units: Iterable[Unit]) -> list[Key]:

@@ -17,7 +17,7 @@ from afterrun.core.facts import Key
 from afterrun.core.tree import chunks
 from afterrun.stores.sql.binding import Binding
 from afterrun.stores.sql.dialect import Column
-from afterrun.stores.sql.langgraph.checkpoint_rows import threads_of
+from afterrun.stores.sql.langgraph.places import threads_of
 from afterrun.stores.sql.langgraph.saver import CHECKPOINTS, KEY
 from afterrun.stores.sql.literals import literal
 from afterrun.stores.sql.parts import plain_table
