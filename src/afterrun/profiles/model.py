@@ -507,6 +507,8 @@ class Profile(Model):
     @model_validator(mode="after")
     def _keeps_blobs_apart(self) -> Self:
         tree = self.units.tree
+        if self.blobs and tree.records is not None:
+            raise ValueError("with records, their code tells what is shared: leave out blobs")
         going = {tree.table, *(owned.table for owned in tree.owned)}
         going.update(self.units.generation.tables if self.units.generation else ())
         seen: set[str] = set()

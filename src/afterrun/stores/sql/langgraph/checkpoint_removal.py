@@ -18,6 +18,7 @@ from afterrun.stores.sql.langgraph.places import at_keys, given_keys, threads_of
 from afterrun.stores.sql.langgraph.saver import CHECKPOINTS, KEY, Saver
 from afterrun.stores.sql.langgraph.shared import SharedValues
 from afterrun.stores.sql.parts import plain_table
+from afterrun.stores.sql.removal import Released
 from afterrun.stores.sql.transaction import LOCKED
 
 CHUNK: Final = 10_000
@@ -58,7 +59,13 @@ class CheckpointRemoval:
     def _among(self, table: sa.FromClause) -> Column:
         return at_keys(self._dialect, table)
 
-    def remove(self, units: Sequence[Unit], *, max_rows: int) -> Mapping[str, int]:
+    def remove(
+        self,
+        units: Sequence[Unit],
+        *,
+        max_rows: int,
+        released: Released | None = None,  # noqa: ARG002 - shared values go at once, within their thread
+    ) -> Mapping[str, int]:
         """Remove all rows of these units, within the dialect's lock; return them by table.
 
         Raises `UnitFailure` of kind ``oversized`` beyond ``max_rows``: the caller rolls back.

@@ -30,6 +30,7 @@ class CheckpointStore:
 
     kind = "generation"
     group_columns: tuple[str, ...] = ()
+    blobs: None = None
 
     def __init__(self, store: ThreadStore, *, leaving: Leaving | None) -> None:
         """Compile the statements. ``leaving`` tells which threads go whole."""

@@ -41,6 +41,7 @@ class ThreadStore(SqlStore):
         self.saver: Saver = PostgresSaver(self.binding) if shared else SqliteSaver()
         self.threads = ThreadReader(self.binding, self.saver)
         self._reader = self.threads
+        self.blobs = None  # values that threads share, they share with themselves alone
         self.removal = ThreadRemoval(self.binding)
         locks = ThreadLocks(self.binding, self.threads, self.removal)
         self._rows = locks if self.dialect.locks_rows else None

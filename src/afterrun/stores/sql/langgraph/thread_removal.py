@@ -15,7 +15,7 @@ from afterrun.stores.sql.binding import Binding
 from afterrun.stores.sql.langgraph.saver import CHECKPOINTS, KEY
 from afterrun.stores.sql.langgraph.threads import ThreadReader
 from afterrun.stores.sql.parts import parts
-from afterrun.stores.sql.removal import CHUNK, Removal, sorted_keys
+from afterrun.stores.sql.removal import CHUNK, Released, Removal, sorted_keys
 from afterrun.stores.sql.transaction import LOCKED
 
 
@@ -47,13 +47,15 @@ class ThreadRemoval(Removal):
                 weights.update({row[0]: int(row[1]) for row in self._dialect.execute(statement, keys)})
         return [weights[unit.key] for unit in units]
 
-    def remove(self, units: Iterable[Unit], *, max_rows: int) -> Mapping[str, int]:
+    def remove(
+        self, units: Iterable[Unit], *, max_rows: int, released: Released | None = None
+    ) -> Mapping[str, int]:
         """Remove all rows of these threads.
 
         Raises `UnitFailure` if other rows went than were looked at: the caller rolls back.
         """
         going = list(units)
-        removed = super().remove(going, max_rows=max_rows)
+        removed = super().remove(going, max_rows=max_rows, released=released)
         if self.expected is not None:
             expected = sum(self.expected[unit.key] for unit in going)
             if sum(removed.values()) != expected:
