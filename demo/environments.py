@@ -26,14 +26,19 @@ def engine_python(version: str) -> Path:
 
 def package_python(package: str, version: str) -> Path:
     """Return the python of an environment that has this version of a package, made on first use."""
-    home = CACHE / f"{package}-{version}"
+    return environment_python(f"{package}-{version}", f"{package}=={version}")
+
+
+def environment_python(name: str, *requirements: str) -> Path:
+    """Return the python of an environment of this name that has these packages, made on first use."""
+    home = CACHE / name
     python = home / "bin" / "python"
     stamp = home / "complete"
     if stamp.exists():
         return python
-    with locked(f"{package}-{version}"):
+    with locked(name):
         if not stamp.exists():
-            _install(home, python, f"{package}=={version}")
+            _install(home, python, requirements)
             stamp.touch()
     return python
 
@@ -65,14 +70,14 @@ def locked(name: str) -> Iterator[None]:
         yield
 
 
-def _install(home: Path, python: Path, requirement: str) -> None:
+def _install(home: Path, python: Path, requirements: Sequence[str]) -> None:
     shutil.rmtree(home, ignore_errors=True)
     _checked([sys.executable, "-m", "venv", str(home)], INSTALL_SECONDS)
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     constraints = ROOT / "constraints.txt"
     if constraints.exists():
         command += ["-c", str(constraints)]
-    _checked([*command, requirement], INSTALL_SECONDS)
+    _checked([*command, *requirements], INSTALL_SECONDS)
 
 
 def _checked(command: Sequence[str], timeout: float) -> str:

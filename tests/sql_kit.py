@@ -16,6 +16,7 @@ from afterrun.stores.sql.orphans import lost_references, orphan_counts
 from afterrun.stores.sql.postgres import Postgres
 from afterrun.stores.sql.sqlite import SQLite
 from afterrun.stores.sql.store import SqlStore
+from afterrun.stores.sql.transaction import RowLocks
 
 FAR: Instant = 4_000_000_000_000_000
 """An instant after everything in a test's store."""
@@ -78,7 +79,7 @@ def statements(store: SqlStore) -> Iterator[tuple[str, sa.ClauseElement]]:
     yield "attached", store.facts.attached
     for reason, _, statement in store.facts.flags:
         yield f"held by {reason.name}", statement
-    if store._rows is not None:
+    if isinstance(store._rows, RowLocks):
         yield "lock", store._rows.statement
     yield "weigh", store.removal._weigh
     for name, statement in store.removal._counts:

@@ -84,6 +84,8 @@ class Unit(NamedTuple):
 
 def key_text(key: Key) -> str:
     """Write a key as one string: the id that people type."""
+    if isinstance(key, str):
+        return key
     if isinstance(key, tuple):
         return "/".join([part if isinstance(part, str) else key_text(part) for part in key])
     if isinstance(key, bytes):

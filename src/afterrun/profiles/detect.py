@@ -36,7 +36,7 @@ class TableShape:
 def fitting(tables: Iterable[str], profiles: Iterable[Profile]) -> list[Profile]:
     """Return the profiles whose tables all exist."""
     present = set(tables)
-    return [profile for profile in profiles if present.issuperset(profile.detect.tables)]
+    return [profile for profile in profiles if any(wanted <= present for wanted in profile.detect.sets)]
 
 
 def detect(tables: Iterable[str], profiles: Iterable[Profile]) -> Profile:
@@ -64,6 +64,7 @@ def mentioned_tables(profile: Profile) -> frozenset[str]:
     tree = profile.units.tree
     version = profile.detect.version
     names = {tree.table, version.table, *version.alternatives, *profile.detect.tables, *profile.detect.known}
+    names.update(name for wanted in profile.detect.sets for name in wanted)
     names.update(owned.table for owned in tree.owned)
     names.update(owned.via.table for owned in tree.owned if owned.via)
     names.update(edge.via.table for edge in tree.edges if edge.via)

@@ -21,7 +21,7 @@ from pydantic import (
 )
 
 from afterrun.core.errors import did_you_mean
-from afterrun.profiles.registry import Hook, TimeFormat
+from afterrun.profiles.registry import Hook, KeepSet, Records, TimeFormat
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
 """A table, column or reason. Anything a database accepts but control characters; it is always quoted."""
@@ -63,25 +63,29 @@ class Model(BaseModel):
 class VersionSource(Model):
     """Where the schema's version stands: the greatest value of a column.
 
-    ``alternatives`` are tables that hold it where ``table`` does not exist: the first of them that does.
+    ``alternatives`` are tables that hold it where ``table`` does not exist: the first of them that does. An
+    ``optional`` one exists in some databases only: without it, the shape of the tables is the version.
     """
 
     table: Name
     column: Name
     alternatives: tuple[Name, ...] = ()
+    optional: StrictBool = False
 
 
 class Detect(Model):
     """How to tell this engine's store.
 
-    ``tables`` must all exist. ``read`` lists the versions whose meaning was read from the engine, each with
-    the digest of its shape: another version with an equal shape counts as read, too. ``key_columns`` are
-    column names by which the engine refers to a run: a table that has one, and that the profile does not
-    mention, may need the run. ``known`` are tables that were looked at and need nothing. ``places`` are where
-    the engine keeps its store unless it is told otherwise.
+    ``tables`` must all exist, and where there are ``either``, all of one of these sets. ``read`` lists the
+    versions whose meaning was read from the engine, each with the digest of its shape: another version with
+    an equal shape counts as read, too. ``key_columns`` are column names by which the engine refers to a run:
+    a table that has one, and that the profile does not mention, may need the run. ``known`` are tables that
+    were looked at and need nothing. ``places`` are where the engine keeps its store unless it is told
+    otherwise.
     """
 
     tables: tuple[Name, ...] = Field(min_length=1)
+    either: tuple[tuple[Name, ...], ...] = ()
     version: VersionSource
     read: dict[str, Digest] = Field(default_factory=dict)
     key_columns: tuple[Name, ...] = ()
@@ -89,6 +93,11 @@ class Detect(Model):
     triggers: tuple[Name, ...] = ()
     places: tuple[Place, ...] = ()
     schema_name: Name | None = Field(default=None, alias="schema")
+
+    @property
+    def sets(self) -> tuple[frozenset[str], ...]:
+        """Return the sets of tables of which one must be there whole."""
+        return tuple(frozenset((*self.tables, *more)) for more in self.either or ((),))
 
 
 class Lookup(Model):
@@ -221,6 +230,8 @@ class Tree(Model):
     ``elsewhere`` are tables like these that may lie in another database.
     ``idempotency_key`` is the column that keeps the engine from running the same request twice.
     ``seen`` are time columns that tell when a run was made and last written, better with an index.
+    With ``records``, a run is all rows with one key, and code of that name tells its status, which is no
+    column then, and its end.
     """
 
     table: Name
@@ -240,6 +251,22 @@ class Tree(Model):
     owned: tuple[Owned, ...] = ()
     elsewhere: tuple[Elsewhere, ...] = ()
     idempotency_key: Name | None = None
+    records: Records | None = None
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Return the columns that tell status and groups of a run."""
+        return self.group if self.records is not None else (self.status, *self.group)
+
+    @model_validator(mode="after")
+    def _leaves_to_code(self) -> Self:
+        """Refuse what code for records would not look at, and a spelling that only such code reads."""
+        others = (self.seen, self.edges, self.group, self.lookup, self.protect, self.idempotency_key)
+        if self.records is not None and any(others):
+            raise ValueError("with records, their code tells what a run is: give table, key, end and owned")
+        if self.records is None and any(part.format == "uuid6" for part in (*self.end, *self.seen)):
+            raise ValueError("no database reads the time of a uuid6: only records have it")
+        return self
 
     @model_validator(mode="after")
     def _agrees_with_itself(self) -> Self:
@@ -440,10 +467,16 @@ class Blobs(Model):
 
 
 class Units(Model):
-    """The kinds of units of a store."""
+    """The kinds of units of a store. Generations are described, or code with a ``keep_set`` tells them."""
 
     tree: Tree
     generation: Generation | None = None
+    keep_set: KeepSet | None = None
+
+    @property
+    def have_generations(self) -> bool:
+        """Say whether parts of a run that stays can go."""
+        return self.generation is not None or self.keep_set is not None
 
     @model_validator(mode="after")
     def _trees_take_generations(self) -> Self:
@@ -474,6 +507,8 @@ class Profile(Model):
     @model_validator(mode="after")
     def _keeps_blobs_apart(self) -> Self:
         tree = self.units.tree
+        if self.blobs and tree.records is not None:
+            raise ValueError("with records, their code tells what is shared: leave out blobs")
         going = {tree.table, *(owned.table for owned in tree.owned)}
         going.update(self.units.generation.tables if self.units.generation else ())
         seen: set[str] = set()

@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-TimeFormat = Literal["epoch_s", "epoch_ms", "epoch_us", "text_utc"]
-"""How a column spells an instant: numbers since 1970, or ISO 8601 text in UTC or with an offset."""
+TimeFormat = Literal["epoch_s", "epoch_ms", "epoch_us", "text_utc", "uuid6"]
+"""How a column spells an instant: numbers since 1970, ISO 8601 text in UTC or with an offset, or an id.
+
+An id of UUID version 6 holds its time in an order that no database reads: only code from here takes it.
+"""
+
+Records = Literal["langgraph-threads"]
+"""Runs that have no row of their own: what several rows together say of one is told by code."""
+
+KeepSet = Literal["langgraph-checkpoints"]
+"""Which rows of a run that stays are superseded, where other rows of it decide, is told by code."""
 
 Hook = Literal["dbos-retention-lock"]
 """What an engine expects of anybody who removes its runs, beside afterrun's own sweep lock."""

@@ -1,7 +1,7 @@
-"""Read everything with LangGraph's own saver: every checkpoint with its values, and its pending writes.
+"""Read everything with LangGraph's own savers: each checkpoint with its values, metadata and pending writes.
 
-Run alone, by the Python that has LangGraph, with the store's location in AFTERRUN_ENGINE_STORE. Objects of an
-application's own classes are read where that Python can import them.
+Run alone, by the Python that has LangGraph, with the store's location in AFTERRUN_ENGINE_STORE. What a
+checkpoint follows is left out: that is the one thing that a removal changes.
 """
 
 from __future__ import annotations
@@ -11,58 +11,57 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 
-@contextmanager
-def saver(location: str) -> Iterator[Any]:
-    """Open the saver of a path or of a PostgreSQL URL with ``?schema=NAME``."""
+def saver(location: str) -> Any:  # noqa: ANN401 - LangGraph's, here and below
+    """Connect to a path, or to a PostgreSQL URL with ``?schema=NAME``."""
     if "://" not in location:
-        from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415 - one saver may be installed alone
+        from langgraph.checkpoint.sqlite import SqliteSaver  # noqa: PLC0415 - only one of the two may be there
 
-        with SqliteSaver.from_conn_string(location) as opened:
-            yield opened
-        return
-    import psycopg  # noqa: PLC0415
-    from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415
-    from psycopg.rows import dict_row  # noqa: PLC0415
+        return SqliteSaver.from_conn_string(location)
+    from langgraph.checkpoint.postgres import PostgresSaver  # noqa: PLC0415 - the same
 
     parts = urlsplit(location)
-    words = dict(word.partition("=")[::2] for word in parts.query.split("&") if word)
-    schema = words.pop("schema", "public")
-    query = "&".join(f"{name}={value}" for name, value in words.items())
-    url = urlunsplit(parts._replace(scheme="postgresql", query=query))
-    with psycopg.connect(url, autocommit=True, row_factory=dict_row) as connection:
-        connection.execute("SELECT set_config('search_path', %s, false)", (schema,))
-        yield PostgresSaver(connection)
+    words = dict(parse_qsl(parts.query))
+    path = '"' + words.pop("schema", "public").replace('"', '""') + '"'
+    words["options"] = "-csearch_path=" + path.replace("\\", "\\\\").replace(" ", "\\ ")
+    query = urlencode(words, quote_via=quote)
+    netloc = parts.netloc.replace(" ", "%20")
+    return PostgresSaver.from_conn_string(urlunsplit(("postgresql", netloc, parts.path, query, "")))
 
 
-def digest(opened: Any, value: object) -> str:  # noqa: ANN401 - LangGraph is not there when types are checked
-    """Return a digest of what the saver made of it, in the saver's own writing."""
-    kind, raw = opened.serde.dumps_typed(value)
-    return hashlib.sha256(kind.encode() + b"\0" + bytes(raw)).hexdigest()
+def plain(value: Any, serde: Any) -> Any:  # noqa: ANN401
+    """Return a value in one order, whatever order it came in; any other object as the engine stores it."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, dict):
+        return {"map": sorted(([plain(k, serde), plain(v, serde)] for k, v in value.items()), key=repr)}
+    if isinstance(value, set | frozenset):
+        return {"set": sorted((plain(item, serde) for item in value), key=repr)}
+    if isinstance(value, list | tuple):
+        return [plain(item, serde) for item in value]
+    kind, data = serde.dumps_typed(value)
+    return [kind, data.hex()]
 
 
 def parts(opened: Any) -> Iterator[tuple[str, object]]:  # noqa: ANN401
-    """Yield the name of each checkpoint, and what the saver reads of it.
-
-    Not its parent: the link of the oldest one that is kept leads nowhere.
-    """
-    for found in list(opened.list(None)):
+    """Yield the name of each checkpoint, and what the engine reads of it."""
+    for found in opened.list(None):
         place = found.config["configurable"]
-        name = "/".join((place["thread_id"], place.get("checkpoint_ns", ""), place["checkpoint_id"]))
-        yield f"checkpoint {name}", found.checkpoint
-        yield f"metadata {name}", dict(found.metadata)
-        yield f"writes {name}", [tuple(write) for write in found.pending_writes or ()]
+        name = "/".join([place["thread_id"], place["checkpoint_ns"], place["checkpoint_id"]])
+        written = sorted(found.pending_writes or [], key=lambda write: write[:2])
+        yield f"checkpoint {name}", [found.checkpoint, found.metadata, written]
 
 
 def main() -> None:
     """Print a line for each thing."""
     with saver(os.environ["AFTERRUN_ENGINE_STORE"]) as opened:
         for name, value in parts(opened):
-            sys.stdout.write(json.dumps({"name": name, "digest": digest(opened, value)}) + "\n")
+            text = json.dumps(plain(value, opened.serde), sort_keys=True)
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            sys.stdout.write(json.dumps({"name": name, "digest": digest}) + "\n")
 
 
 main()

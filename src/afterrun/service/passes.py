@@ -18,7 +18,7 @@ from afterrun.core.report import Report
 from afterrun.core.store import Cursor, Store
 from afterrun.core.times import Instant
 from afterrun.state import StoreState
-from afterrun.stores.sql.generations import SqlGenerations
+from afterrun.stores.sql.made import generations_of
 from afterrun.stores.sql.store import SqlStore
 
 
@@ -95,7 +95,7 @@ def passes_of(
             "no-generations",
             f"the policy has rules for generations alone, and the profile {store.profile_name} knows none",
         )
-    if policy.generations is not None and store.profile.units.generation is None:
+    if policy.generations is not None and not store.profile.units.have_generations:
         text = f"the rules for generations decide nothing: the profile {store.profile_name} knows none"
         plan = replace(plan, notices=(*plan.notices, text))
         removing[0] = Pass(store, plan)
@@ -104,16 +104,17 @@ def passes_of(
 
 def _generations(store: SqlStore, policy: Policy, trees: Plan | None, *, now: Instant) -> Iterator[Pass]:
     """Yield the pass over superseded generations, if there is one."""
-    rules, generation = policy.of("generation"), store.profile.units.generation
-    if rules is None or generation is None:
+    rules = policy.of("generation")
+    if rules is None:
         return
 
     def leaving(runs: Collection[Key]) -> Collection[Key]:
         units = {} if trees is None else store.units_of(runs)
         return [run for run, unit in units.items() if _goes(unit, trees)]
 
-    view = SqlGenerations(store, generation, keep_last=rules.keep_last, leaving=leaving if trees else None)
-    yield Pass(view, make_plan(view, rules, now=now, whole=policy))
+    view = generations_of(store, keep_last=rules.keep_last, leaving=leaving if trees else None)
+    if view is not None:
+        yield Pass(view, make_plan(view, rules, now=now, whole=policy))
 
 
 def _goes(unit: Unit, plan: Plan | None) -> bool:

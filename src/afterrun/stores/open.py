@@ -14,6 +14,7 @@ from afterrun.core.errors import Refused, StoreUnreadable, UsageError
 from afterrun.profiles import Profile, built_in_names, detect, load_built_in, load_file
 from afterrun.stores.annexes import declared_by, reach_of
 from afterrun.stores.sql.dialect import Dialect
+from afterrun.stores.sql.made import sql_store
 from afterrun.stores.sql.sqlite import SQLite
 from afterrun.stores.sql.store import SqlStore
 
@@ -54,7 +55,7 @@ def open_store(
             others.append(_datasource(datasource, chosen, writable=writable))
             opened.callback(others[-1].close)
         reach = reach_of(others, chosen, dialect, schema_unverified=schema_unverified)
-        store = SqlStore(dialect, chosen, schema_unverified=schema_unverified, reach=reach)
+        store = sql_store(dialect, chosen, schema_unverified=schema_unverified, reach=reach)
         opened.pop_all()
     return store
 
@@ -106,7 +107,7 @@ def _of_engine(url: URL, profile: Profile | None, *, writable: bool) -> Dialect:
     """Connect to the schema of an engine's tables."""
     profiles = _built_in() if profile is None else [profile]
     named = [known.detect.schema_name for known in profiles if known.detect.schema_name]
-    wanted = [frozenset(known.detect.tables) for known in profiles]
+    wanted = [tables for known in profiles for tables in known.detect.sets]
     return _on_server(url, wanted, next(iter(named), "public"), writable=writable)
 
 

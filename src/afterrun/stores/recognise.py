@@ -6,14 +6,10 @@ above all that its sweeps are trusted, would serve for the second.
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import sqlalchemy as sa
+from typing import Final
 
 from afterrun.core.facts import key_text, readable
 from afterrun.core.store import Marks
-from afterrun.stores.sql.binding import RUN
-from afterrun.stores.sql.literals import literal
 from afterrun.stores.sql.store import SqlStore
 
 NEWEST: Final = 16
@@ -43,20 +39,8 @@ def marks_of(store: SqlStore) -> Marks:
     path = store.lock_path
     if path is None:
         return Marks()
-    keys = [row[0] for row in store.dialect.execute(_newest(store))]
+    keys = store.last_added(NEWEST, within=SPAN)
     return Marks(str(path.stat().st_ino), tuple(key_text(key) for key in keys if readable(key)))
-
-
-def _newest(store: SqlStore) -> sa.Select[Any]:
-    """Return the statement that reads the keys of the rows that were added last."""
-    facts, table = store.facts, store.binding.tree.table
-    tie = facts.dialect.tie(table, RUN, facts.key)
-    newest = sa.select(facts.key).select_from(facts.runs).order_by(tie.desc()).limit(NEWEST)
-    if tie is facts.key:
-        return newest
-    others = store.binding.table(table, "n")
-    last = sa.select(sa.func.max(facts.dialect.tie(table, "n", others.c[store.binding.tree.key])))
-    return newest.where(tie > last.select_from(others).scalar_subquery() - literal(SPAN))
 
 
 def other_file(store: SqlStore, *, known: Marks, here: Marks) -> str:

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import sqlalchemy as sa
-
 from afterrun.core.errors import AfterrunError
 from afterrun.core.store import Schema
 from afterrun.profiles import Profile
 from afterrun.profiles.detect import fitting
 from afterrun.stores.sql.backup_meta import OWN_TABLES
+from afterrun.stores.sql.made import sql_store
 from afterrun.stores.sql.sqlite import SQLite
 from afterrun.stores.sql.sqlite_files import table_names
 from afterrun.stores.sql.store import SqlStore
@@ -149,12 +148,12 @@ def _examine(path: Path, profiles: Sequence[Profile]) -> FoundStore | str:
         names = ", ".join(sorted(profile.name for profile in found))
         raise AfterrunError(f"several profiles fit: {names}; say which with --profile NAME")
     with closing(SQLite(path, writable=False, recover=False)) as dialect:
-        return _look(SqlStore(dialect, found[0]), path)
+        return _look(sql_store(dialect, found[0]), path)
 
 
 def _look(store: SqlStore, path: Path) -> FoundStore:
     schema = store.schema()
-    runs = _count(store)
+    runs = store.count_runs(MOST_RUNS + 1)
     return FoundStore(
         path=path,
         profile=store.profile_name,
@@ -165,12 +164,6 @@ def _look(store: SqlStore, path: Path) -> FoundStore:
         runs_exact=runs <= MOST_RUNS,
         problems=(*schema.problems, *_missing_rights(path)),
     )
-
-
-def _count(store: SqlStore) -> int:
-    """Count runs, one more than `MOST_RUNS` at most."""
-    some = sa.select(sa.literal(1)).select_from(store.binding.runs()).limit(MOST_RUNS + 1).subquery()
-    return int(store.dialect.execute(sa.select(sa.func.count()).select_from(some))[0][0])
 
 
 def _missing_rights(path: Path) -> Iterator[str]:

@@ -283,7 +283,9 @@ class Binding:
         """Yield keys that may stand for several rows: removing one run must never take another."""
         edges = [edge.via for edge in self.tree.edges if edge.via]
         links = [*edges, *(owned.via for owned in self.tree.owned if owned.via)]
-        named: set[tuple[str, tuple[str, ...]]] = {(self.tree.table, (self.tree.key,))}
+        named: set[tuple[str, tuple[str, ...]]] = set()
+        if self.tree.records is None:  # else a run is all rows with its key
+            named.add((self.tree.table, (self.tree.key,)))
         named.update((link.table, (link.key,)) for link in links)
         named.update((lookup.table, tuple(lookup.on)) for lookup in self.tree.lookup.values())
         generation = self.profile.units.generation
@@ -310,10 +312,9 @@ class Binding:
             if via is not None:
                 need(via.table, via.key, via.owner)
 
-        need(self.version_table, detect.version.column)
         need(tree.table, tree.key)
         own = (protection.where for protection in tree.protect if protection.table is None)
-        addressed = [tree.status, *tree.group, *(source.column for source in (*tree.end, *tree.seen))]
+        addressed = [*tree.told, *(source.column for source in (*tree.end, *tree.seen))]
         addressed += [column for where in own for column in where]
         addressed += [edge.column for edge in tree.edges]
         addressed += [tree.idempotency_key] if tree.idempotency_key else []
@@ -331,9 +332,15 @@ class Binding:
                 columns = [protection.column, protection.by_live]
                 columns += [protection.overdue.column] if protection.overdue else []
                 need(protection.table, *protection.where, *(column for column in columns if column))
-        for table, names in (*self._generation_columns(), *self._blob_columns()):
+        for table, names in (*self._version_columns(), *self._generation_columns(), *self._blob_columns()):
             need(table, *names)
         return needed
+
+    def _version_columns(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield where the version stands, unless a store may be without."""
+        version = self.profile.detect.version
+        if self.version_table in self._shapes or not version.optional:
+            yield self.version_table, (version.column,)
 
     def _generation_columns(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield the tables that the profile names for generations, each with columns of it."""

@@ -20,17 +20,18 @@ from afterrun.core.times import CLOCK_SKEW, Instant, micros
 from afterrun.core.tree import chunks
 from afterrun.profiles import Profile, shape_digest
 from afterrun.stores.sql.aggregates import Aggregates
-from afterrun.stores.sql.binding import Binding
+from afterrun.stores.sql.binding import RUN, Binding
 from afterrun.stores.sql.blobs import SqlBlobs
 from afterrun.stores.sql.candidates import Candidates
 from afterrun.stores.sql.dialect import Dialect, Sizes
 from afterrun.stores.sql.elsewhere import Reach, Reaching
 from afterrun.stores.sql.facts import Facts, RunReader
 from afterrun.stores.sql.hooks import before_sweep
+from afterrun.stores.sql.literals import literal
 from afterrun.stores.sql.orphans import faults, overdue
 from afterrun.stores.sql.removal import Removal
 from afterrun.stores.sql.standing import Standing, examples, standings
-from afterrun.stores.sql.transaction import RowLocks, SqlTransaction
+from afterrun.stores.sql.transaction import Locks, RowLocks, SqlTransaction
 
 STATEMENT_PAGE: Final = 1_000
 """Raw keys of a page in the statements that people read."""
@@ -63,14 +64,18 @@ class SqlStore:
         self.profile = profile
         self.reach = reach or Reach()
         self.binding = Binding(dialect, profile)
+        self._compile()
+        self._schema = self._read_schema(unverified=schema_unverified)
+
+    def _compile(self) -> None:
+        """Compile the statements of the profile."""
         self.facts = Facts(self.binding)
         self.candidates = Candidates(self.facts)
         self.aggregates = Aggregates(self.facts, self.candidates)
         self.blobs = self._bind_blobs()
         self.removal = Removal(self.binding, returned=self.blobs.returned if self.blobs else None)
-        self._reader = RunReader(self.facts, dialect.now)
-        self._rows = RowLocks(self.facts, self._reader) if dialect.locks_rows else None
-        self._schema = self._read_schema(unverified=schema_unverified)
+        self._reader = RunReader(self.facts, self.dialect.now)
+        self._rows: Locks | None = RowLocks(self.facts, self._reader) if self.dialect.locks_rows else None
 
     def _bind_blobs(self) -> SqlBlobs | None:
         if not self.profile.blobs:
@@ -169,6 +174,8 @@ class SqlStore:
         return Schema(version, read, tuple(problems), tuple(self._notices()))
 
     def _read_version(self) -> str:
+        if self.binding.version_table not in self.dialect.shapes:
+            return f"shape:{self.digest}"
         versions = self.binding.table(self.binding.version_table)
         column = versions.c[self.profile.detect.version.column]
         row = self.dialect.execute(sa.select(sa.func.max(column)).select_from(versions))[0]
@@ -220,6 +227,10 @@ class SqlStore:
                 cure = "; one would help" if stream.name in self.binding.runs().c else ""
                 yield f"no index serves {stream.name}, so every sweep reads all runs{cure}"
         yield from self._absent()
+        yield from self._overdue()
+
+    def _overdue(self) -> Iterator[str]:
+        """Yield what holds ended runs for too long."""
         yield from overdue(self.facts)
 
     def _absent(self) -> Iterator[str]:
@@ -252,6 +263,22 @@ class SqlStore:
             rows = self.dialect.execute(statement.order_by(column.desc()).limit(1))
             times.extend(int(row[0]) for row in rows)
         return max(times, default=None)
+
+    def count_runs(self, most: int) -> int:
+        """Count runs, so many at most."""
+        some = sa.select(literal(1)).select_from(self.binding.runs()).limit(most).subquery()
+        return int(self.dialect.execute(sa.select(sa.func.count()).select_from(some))[0][0])
+
+    def last_added(self, count: int, *, within: int) -> Sequence[Key]:
+        """Return the keys of the runs that were added last, of rows at most so far below the last one."""
+        facts, table = self.facts, self.binding.tree.table
+        tie = self.dialect.tie(table, RUN, facts.key)
+        newest = sa.select(facts.key).select_from(facts.runs).order_by(tie.desc()).limit(count)
+        if tie is not facts.key:
+            others = self.binding.table(table, "n")
+            last = sa.select(sa.func.max(self.dialect.tie(table, "n", others.c[self.binding.tree.key])))
+            newest = newest.where(tie > last.select_from(others).scalar_subquery() - literal(within))
+        return [row[0] for row in self.dialect.execute(newest)]
 
     def streams(self) -> tuple[Stream, ...]:
         """Return the orders in which candidates come, one for each end source."""
