@@ -1,0 +1,290 @@
+"""What elsewhere holds a run: wait records, indexes of active runs, missions, hand-offs, sessions, owners.
+
+Every check fails closed: what cannot be looked at holds its run, and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from afterrun.core.facts import UNREADABLE, Flag, Reason
+from afterrun.core.times import SECOND, Instant
+from afterrun.profiles.directory import (
+    Inside,
+    Lacking,
+    Manifest,
+    Marker,
+    Records,
+    Recovery,
+    Reference,
+    Session,
+)
+from afterrun.reading import read_small_file
+from afterrun.stores.directory.discovery import Discovery
+from afterrun.stores.directory.folders import changed, lstat_at, read_at, read_file
+from afterrun.stores.directory.names import Source, filled, is_pattern, shown
+from afterrun.stores.directory.records import MAX_FILE_BYTES, instant_of, parse, texts, value, values
+from afterrun.stores.directory.site import Site
+from afterrun.stores.directory.usage import lives
+
+PATIENCE: Final[Instant] = 86_400 * SECOND
+"""Age from which a record that nobody can read no longer stops everything."""
+
+UNEXAMINABLE: Final = "\0"
+"""Stands for the path of a session that is no text: it cannot be looked at."""
+
+
+class Subject(NamedTuple):
+    """A run as its references are asked about it: its id, its open folder, what its status names, its end.
+
+    ``named`` holds, for each reference of the profile, the values that the status has for it.
+    """
+
+    run: str
+    folder: int
+    named: tuple[tuple[object, ...], ...]
+    end: Instant | None
+
+
+@dataclass(slots=True)
+class Waiting:
+    """What the records of one reference say: runs that are held, and what could not be read."""
+
+    held: dict[str, str]
+    unreadable: dict[str, str]
+    stop: str = ""
+
+
+def named_by(
+    record: dict[str, Any] | None, references: Sequence[Reference]
+) -> tuple[tuple[object, ...], ...]:
+    """Return what a status names for each reference; kept from the scan, so that no status is read twice."""
+    return tuple(tuple(_named(record, reference)) for reference in references)
+
+
+def _named(record: object, reference: Reference) -> Iterator[object]:
+    if reference.kind == "session":
+        for path in reference.fields:
+            yield from (_path(found) for found in values(record, path) if found)
+    elif reference.kind == "manifest" and reference.field is not None:
+        top = reference.field.partition(".")[0]
+        if value(record, top) is not None:
+            yield _path(value(record, reference.field))
+    elif reference.kind == "owner":
+        yield value(record, reference.pid)
+    elif reference.kind == "equals":
+        yield value(record, reference.field)
+
+
+def _path(found: object) -> str:
+    return found if isinstance(found, str) and found else UNEXAMINABLE
+
+
+class References:
+    """The references of a store as they are now. Read anew for each page and each batch."""
+
+    def __init__(self, site: Site, now: Instant | None = None) -> None:
+        """Read the records; what is a run's own is read when it is asked about."""
+        self._site = site
+        self._now = time.time_ns() // 1_000 if now is None else now
+        self._protect = site.profile.units.directory.protect
+        self._waiting = {
+            number: self._read(reference)
+            for number, reference in enumerate(self._protect)
+            if isinstance(reference, Records)
+        }
+
+    def notices(self) -> Iterator[str]:
+        """Yield what could not be read of the records, for people."""
+        for waiting in self._waiting.values():
+            for name, why in waiting.unreadable.items():
+                yield (
+                    f"{shown(name)} cannot be read ({why}): for a day it stops all, then it holds a run "
+                    "of its name"
+                )
+
+    def held(self, run: str) -> Iterator[Flag]:
+        """Yield what holds a run by its id alone."""
+        for number, reference in enumerate(self._protect):
+            if isinstance(reference, Records):
+                yield from self._by_record(self._waiting[number], reference, run)
+            elif isinstance(reference, Marker):
+                yield from self._by_marker(reference, run)
+
+    def flags(self, subject: Subject) -> Iterator[Flag]:
+        """Yield everything that holds a run whose folder is open."""
+        yield from self.held(subject.run)
+        for number, reference in enumerate(self._protect):
+            named = subject.named[number] if subject.named else ()
+            yield from self._in_folder(reference, subject, named)
+            yield from self._in_status(reference, subject, named)
+
+    def _in_folder(self, reference: Reference, subject: Subject, named: Sequence[object]) -> Iterator[Flag]:
+        """Yield what files of the run's own folder say."""
+        if isinstance(reference, Inside):
+            if self._has(subject.folder, reference.file):
+                yield Flag(Reason(reference.reason, f"its folder has {reference.file}"))
+        elif isinstance(reference, Lacking):
+            if not self._has(subject.folder, reference.file):
+                yield Flag(Reason(reference.reason, f"its folder has no {reference.file}"))
+        elif isinstance(reference, Manifest):
+            yield from self._by_manifests(reference, subject.folder, named)
+        elif isinstance(reference, Recovery):
+            yield from self._by_recovery(reference, subject)
+
+    @staticmethod
+    def _in_status(reference: Reference, subject: Subject, named: Sequence[object]) -> Iterator[Flag]:
+        """Yield what the status says, or names."""
+        if isinstance(reference, Session):
+            yield from sessions(reference.reason, named)
+        elif reference.kind == "owner":
+            before = None if subject.end is None or subject.end == UNREADABLE else subject.end / SECOND
+            if any(lives(pid, before=before) for pid in named):
+                yield Flag(Reason(reference.reason, "the process that has it lives"))
+        elif reference.kind == "equals" and any(word in reference.words for word in named):
+            yield Flag(Reason(reference.reason, f"its {reference.field} says so"))
+
+    def _read(self, reference: Records) -> Waiting:
+        waiting = Waiting({}, {})
+        scan = Discovery(self._site, [Source.of(reference.files, folders=False)])
+        for proposal in scan.proposals():
+            self._read_one(reference, waiting, proposal.path)
+        if scan.faults:
+            waiting.stop = f"{scan.faults[0].detail} cannot be read"
+        return waiting
+
+    def _read_one(self, reference: Records, waiting: Waiting, path: tuple[str, ...]) -> None:
+        root, why = self._site.root.descriptor, "it is no JSON object"
+        try:
+            record = parse(read_at(root, path, limit=MAX_FILE_BYTES))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            record, why = None, str(error.strerror)
+        run = None if record is None else value(record, reference.run)
+        expires: Instant | None = None
+        if record is not None and reference.expires is not None:
+            expires = instant_of(value(record, reference.expires.field), reference.expires.format)
+        if isinstance(run, str) and expires != UNREADABLE:
+            if expires is None or expires > self._now:
+                waiting.held[run] = path[-1]
+            return
+        self._unreadable(waiting, path, why if record is None else "a field is missing or malformed")
+
+    def _unreadable(self, waiting: Waiting, path: tuple[str, ...], why: str) -> None:
+        facts = None
+        with suppress(OSError):
+            facts = lstat_at(self._site.root.descriptor, path)
+        waiting.unreadable["/".join(path)] = why
+        if facts is None or self._now - changed(facts) < PATIENCE:
+            waiting.stop = f"{shown(path[-1])} cannot be read and is not a day old: {why}"
+        else:
+            waiting.held[path[-1].rpartition(".")[0] or path[-1]] = ""
+
+    @staticmethod
+    def _by_record(waiting: Waiting, reference: Records, run: str) -> Iterator[Flag]:
+        if run in waiting.held:
+            name = waiting.held[run]
+            detail = f"{shown(name)} waits for it" if name else "a record of its name cannot be read"
+            yield Flag(Reason(reference.reason, detail), blocks=not name)
+        if waiting.stop:
+            yield Flag(Reason("unreadable-reference", waiting.stop))
+
+    def _by_marker(self, reference: Marker, run: str) -> Iterator[Flag]:
+        root = self._site.root.descriptor
+        for path in filled(reference.path, run, reference.code):
+            try:
+                if lstat_at(root, path) is not None:
+                    yield Flag(Reason(reference.reason, f"{shown('/'.join(path))} is there"))
+                    return
+            except OSError as error:
+                text = f"{shown('/'.join(path))} cannot be looked at: {error.strerror}"
+                yield Flag(Reason(reference.reason, text), blocks=True)
+
+    @staticmethod
+    def _has(folder: int, pattern: str) -> bool:
+        if not is_pattern(pattern):
+            return _is_there(pattern, folder)
+        with os.scandir(folder) as entries:
+            return any(fnmatchcase(entry.name, pattern) for entry in entries)
+
+    def _by_manifests(self, reference: Manifest, folder: int, named: Sequence[object]) -> Iterator[Flag]:
+        if _is_there(reference.file, folder):
+            yield from _manifest(
+                reference, lambda: read_file(reference.file, folder, limit=MAX_FILE_BYTES)[0]
+            )
+        yield from manifests(reference, named)
+
+    def _by_recovery(self, reference: Recovery, subject: Subject) -> Iterator[Flag]:
+        try:
+            record = parse(read_file(reference.file, subject.folder, limit=MAX_FILE_BYTES)[0])
+        except FileNotFoundError:
+            return
+        except OSError:
+            record = None
+        if record is None:
+            yield Flag(Reason(reference.reason, f"{reference.file} cannot be read"), blocks=True)
+        elif value(record, reference.run) != subject.run:
+            yield Flag(Reason(reference.reason, f"{reference.file} names another run"), blocks=True)
+        else:
+            yield from sessions(reference.reason, texts(record, reference.fields))
+
+
+def _is_there(name: str, folder: int) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def manifests(reference: Manifest, named: Sequence[object]) -> Iterator[Flag]:
+    """Yield what holds a run by manifests that lie anywhere."""
+    for name in named:
+        path = str(name)
+        yield from _manifest(reference, lambda path=path: _read_anywhere(path))  # type: ignore[misc]
+
+
+def _read_anywhere(path: str) -> bytes:
+    if not Path(path).is_absolute() or "\0" in path:
+        raise OSError(0, "it is no absolute path")
+    return read_small_file(Path(path), limit=MAX_FILE_BYTES)
+
+
+def _manifest(reference: Manifest, read: Callable[[], bytes]) -> Iterator[Flag]:
+    try:
+        record = parse(read())
+    except OSError:
+        record = None
+    items = None if record is None else value(record, reference.items)
+    if not isinstance(items, list) or not items:
+        yield Flag(Reason(reference.reason, "its hand-off cannot be read"), blocks=True)
+    elif any(value(item, reference.state) not in reference.done for item in items):
+        yield Flag(Reason(reference.reason, "its hand-off is not finished"))
+
+
+def sessions(reason: str, named: Sequence[object]) -> Iterator[Flag]:
+    """Yield what holds a run by session files that are there, or that cannot be looked at."""
+    for name in named:
+        path = str(name)
+        if "\0" in path or not Path(path).is_absolute():
+            yield Flag(Reason(reason, "its session file cannot be looked at"), blocks=True)
+            return
+        try:
+            facts = os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            yield Flag(Reason(reason, f"its session file cannot be looked at: {error.strerror}"), blocks=True)
+            return
+        if not stat.S_ISDIR(facts.st_mode):
+            yield Flag(Reason(reason, "its session file is there"))
+            return

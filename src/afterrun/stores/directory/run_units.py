@@ -1,0 +1,315 @@
+"""Run folders as units: the store protocol over one scan, and the closer look where a run might go."""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from afterrun.core.errors import StoreFailure, UnitNotFound
+from afterrun.core.facts import UNREADABLE, Flag, Key, Reason, Row, Scalar, Status, Unit, key_order, key_text
+from afterrun.core.judge import Group, Rank, rank
+from afterrun.core.store import Census, Cursor, Outside, Page, Stream
+from afterrun.core.times import CLOCK_SKEW, Instant, micros
+from afterrun.core.tree import build_units
+from afterrun.stores.directory.entries import MALFORMED, Entry, read_entry
+from afterrun.stores.directory.folders import Inside, folder_at
+from afterrun.stores.directory.kind import DirectoryKind, Work
+from afterrun.stores.directory.looks import Look, Looker
+from afterrun.stores.directory.names import shown
+from afterrun.stores.directory.removal import Places, Target
+from afterrun.stores.directory.run_index import RunIndex
+from afterrun.stores.directory.site import Site
+
+STREAMS: Final = (Stream("folders", indexed=True),)
+MAX_LOOKS: Final = 200_000
+"""Closer looks that one plan remembers."""
+
+
+class RunSource:
+    """Rows of one index, with a closer look at each that is asked for; `core.tree` builds units from it."""
+
+    def __init__(self, index: RunIndex, looker: Looker, looks: dict[Key, Look], places: Places) -> None:
+        """Take an index; ``places`` says where runs are that are not in their place."""
+        self._index = index
+        self._looker = looker
+        self._looks = looks
+        self._places = places
+
+    def rows(self, keys: Sequence[Key]) -> Iterable[Row]:
+        """Return the rows that have these keys."""
+        return [self.row(key) for key in keys if key in self._index.entries]
+
+    def children(self, keys: Sequence[Key]) -> Iterable[Row]:
+        """Return the rows whose parent is one of these keys."""
+        return [self.row(child) for key in keys for child in self._index.below(key)]
+
+    def attached(self, keys: Sequence[Key]) -> Collection[Key]:
+        """Return those of these keys whose row has a parent that exists."""
+        return [key for key in keys if not self._index.is_root(key)]
+
+    def flags(self, keys: Sequence[Key]) -> Mapping[Key, Sequence[Flag]]:
+        """Return what holds these runs."""
+        found = {key: [*self.look(key).flags, *self._index.claimed(key)] for key in keys}
+        return {key: flags for key, flags in found.items() if flags}
+
+    def row(self, key: Key) -> Row:
+        """Return one row, its end the newest of everything in its folder."""
+        entry = self._index.entries[key]
+        return self._index.row(key, self.look(key).newest(entry))
+
+    def look(self, key: Key) -> Look:
+        """Look at a run, once. One that has not ended, or that says nothing, is not looked into."""
+        found = self._looks.get(key)
+        if found is None:
+            entry = self._index.entries[key]
+            ended = self._index.status(key) in (Status.TERMINAL, Status.SUCCESSFUL)
+            if ended and entry.state != MALFORMED:
+                found = self._looker.look(entry, self._places.get(key))
+            else:
+                found = Look(Inside(), tuple(Flag(fault, blocks=True) for fault in entry.faults))
+            if len(self._looks) >= MAX_LOOKS:
+                self._looks.clear()
+            self._looks[key] = found
+        return found
+
+
+class RunUnits(DirectoryKind):
+    """The kind ``directory``. ``now`` begins a new look at the store: what was scanned is forgotten."""
+
+    kind = "directory"
+
+    def __init__(self, site: Site, work: Work) -> None:
+        """Take a site; nothing is read yet."""
+        super().__init__(site, work)
+        self._index: RunIndex | None = None
+        self._looks: dict[Key, Look] = {}
+        self._again: dict[Key, Mapping[str, int]] = {}
+
+    def forget(self) -> None:
+        """Forget what was scanned."""
+        self._index = None
+        self._looks = {}
+
+    @property
+    def index(self) -> RunIndex:
+        """Return all runs, scanned once."""
+        if self._index is None:
+            self._index = RunIndex.scan(self.site)
+        return self._index
+
+    @property
+    def faults(self) -> tuple[Reason, ...]:
+        """Return the folders that the scan could not read."""
+        return self.index.faults
+
+    @property
+    def group_columns(self) -> tuple[str, ...]:
+        """Return the fields by which runs can be grouped."""
+        status = self.site.profile.units.directory.status
+        return () if status is None else status.group
+
+    def streams(self) -> tuple[Stream, ...]:
+        """Return the one order: by name."""
+        return STREAMS
+
+    def has_rows(self, stream: int) -> bool:  # noqa: ARG002 - there is one
+        """Say whether there is any run."""
+        return bool(self.index.entries)
+
+    def newest(self, now: Instant) -> Instant | None:
+        """Return the newest credible time of any run."""
+        latest = now + micros(CLOCK_SKEW)
+        ends = (entry.end for entry in self.index.entries.values())
+        return max((end for end in ends if end is not None and 0 <= end <= latest), default=None)
+
+    def _in_range(self, key: Key, cutoff: Instant) -> bool:
+        index = self.index
+        if index.status(key) is Status.LIVE:
+            return False
+        end = index.ended(key)
+        return end is None or end < cutoff
+
+    def page(self, cursor: Cursor, *, cutoff: Instant, limit: int) -> Page:
+        """Return the next units whose roots may have expired, in the order of their names."""
+        index = self.index
+        keys = self._after(cursor)[:limit]
+        if not keys:
+            return Page([], 0, None)
+        wanted = [index.row(key) for key in keys if self._in_range(key, cutoff)]
+        source = self._source()
+        units = build_units(source, [source.row(row.key) for row in wanted], index.model)
+        following = Cursor(cursor.stream, None, str(keys[-1])) if len(keys) == limit else None
+        return Page(units, len(keys), following)
+
+    def _source(self) -> RunSource:
+        return RunSource(self.index, Looker(self.site), self._looks, {})
+
+    def remaining(self, cursor: Cursor, *, cutoff: Instant, streams: Collection[int]) -> int:
+        """Count candidates after the cursor."""
+        left = self._after(cursor) if streams else []
+        return sum(1 for key in left if self._in_range(key, cutoff))
+
+    def _after(self, cursor: Cursor) -> Sequence[Key]:
+        """Return the roots behind a cursor, in order."""
+        order = self.index.order
+        start = 0 if cursor.tie is None else bisect_right(order, key_order(cursor.tie), key=key_order)
+        return order[start:]
+
+    def find(self, text: str) -> Unit:
+        """Return the unit of a run, by its id or its path. Raises `UnitNotFound`."""
+        index = self.index
+        key: Key = text if text in index.entries else index.ids.get(text)
+        if key is None:
+            raise UnitNotFound(f"no run of {self.site.url} has the id {shown(text)!r}")
+        source = self._source()
+        return build_units(source, [source.row(index.root_of(key))], index.model)[0]
+
+    def known(self, texts: Collection[str]) -> frozenset[str]:
+        """Return those of these ids that a run has."""
+        return frozenset(text for text in texts if text in self.index.entries)
+
+    def describe(self, unit: Unit) -> Sequence[Mapping[str, Scalar]]:
+        """Return key, parent, state and end of each member."""
+        index = self.index
+        rows = [index.row(key) for key in unit.members if key in index.entries]
+        return [
+            {
+                "run": key_text(row.key),
+                "parent": None if row.parent is None else key_text(row.parent),
+                "status": None if str(row.status).startswith("\0") else row.status,
+                "end": index.ended(row.key),
+            }
+            for row in rows
+        ]
+
+    def newest_kept(
+        self, places: Sequence[int], *, count: int, any_status: bool, now: Instant
+    ) -> Mapping[Group, Rank]:
+        """Return the rank of the last unit that ``keep_last`` keeps, by group."""
+        latest, ranks = now + micros(CLOCK_SKEW), defaultdict(list)
+        index = self.index
+        for key in self.index.order:
+            end = index.ended(key)
+            counts = any_status or index.status(key) is Status.SUCCESSFUL
+            if end is not None and end <= latest and counts and not index.entries[key].faults:
+                group = tuple(index.entries[key].group[place] for place in places)
+                ranks[group].append(rank(end, key))
+        return {
+            group: heapq.nlargest(count, found)[-1] for group, found in ranks.items() if len(found) >= count
+        }
+
+    def groups(self, places: Sequence[int]) -> int:
+        """Count the groups of roots."""
+        index = self.index
+        groups = (index.entries[key].group for key in self.index.order if index.entries[key].group)
+        return len({tuple(group[place] for place in places) for group in groups})
+
+    def census(self) -> Census:
+        """Count runs by state."""
+        index = self.index
+        states = index.census()
+        known = index.model.statuses
+        unknown = {state: number for state, number in states.items() if state not in known}
+        words = Counter({state.lstrip("\0"): number for state, number in states.items()})
+        words["malformed"] += len(index.entries) - sum(states.values())
+        return Census({word: number for word, number in words.items() if number}, unknown)
+
+    def outside(self, *, cutoff: Instant | None, now: Instant) -> Outside:
+        """Count the units that pages do not yield: recent ones, and those whose root lives."""
+        index, reached, inside = self.index, 0, 0
+        protected: Counter[str] = Counter()
+        blocked: Counter[str] = Counter()
+        recent = members = 0
+        for key in self.index.order:
+            size = len(index.tree(key)) if index.below(key) else 1
+            reached += size
+            if cutoff is not None and self._in_range(key, cutoff):
+                inside += size
+                continue
+            members += size
+            end = index.ended(key)
+            if index.status(key) is Status.LIVE:
+                protected["live-member"] += 1
+            elif end is None:
+                blocked[_why(index.entries[key])] += 1
+            elif end > now + micros(CLOCK_SKEW):
+                blocked["future-end-time"] += 1
+            else:
+                recent += 1
+        return Outside(recent, protected, blocked, members, inside, len(index.entries) - reached)
+
+    def weigh(self, units: Sequence[Unit]) -> Sequence[int]:
+        """Return folders and files of each unit; no more than a batch takes, as no lock waits for them."""
+        return [min(sum(self._inside(unit).values()) or 1, MAX_WEIGHT) for unit in units]
+
+    def count(self, units: Sequence[Unit]) -> Mapping[str, int]:
+        """Return the folders and files that removing these units would take."""
+        total: Counter[str] = Counter()
+        for unit in units:
+            total.update(self._inside(unit))
+        return total
+
+    def _inside(self, unit: Unit) -> Mapping[str, int]:
+        looks = [self._looks[key].inside for key in unit.members if key in self._looks]
+        return {"folders": sum(i.folders for i in looks), "files": sum(i.files for i in looks)}
+
+    def measure(self, units: Sequence[Unit]) -> tuple[int, int]:
+        """Return bytes on disk, and folders and files."""
+        looks = [self._looks[key].inside for unit in units for key in unit.members if key in self._looks]
+        return sum(i.size for i in looks), sum(i.folders + i.files for i in looks)
+
+    def targets(self, unit: Unit) -> Sequence[Target]:
+        """Return the members of a unit and where they are, the root first."""
+        entries = [(key, self.index.entries[key]) for key in unit.members]
+        return [Target(key, entry.run, entry.path, entry.inode) for key, entry in entries]
+
+    def again(self, units: Sequence[Unit], places: Places) -> Sequence[Unit]:
+        """Read units again where their members are now, and what refers to them."""
+        entries = {key: self._read_again(key, place) for key, place in places.items()}
+        there = {key: entry for key, entry in entries.items() if entry is not None}
+        index = RunIndex(there, self.site)
+        looks: dict[Key, Look] = {}
+        source = RunSource(index, Looker(self.site), looks, places)
+        roots = [source.row(unit.key) for unit in units if unit.key in there]
+        found = build_units(source, roots, index.model)
+        self._again = {unit.key: _taken(unit, looks) for unit in found}
+        return found
+
+    def _read_again(self, key: Key, place: tuple[str, ...]) -> Entry | None:
+        path = self.index.entries[key].path
+        parts = self.site.runs
+        number = next((i for i, part in enumerate(parts) if _is_of(path, part.parts)), 0)
+        try:
+            with folder_at(self.site.root.descriptor, place[:-1]) as folder:
+                return read_entry(self.site, place, folder, name=path[-1], source=number)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise StoreFailure("io", f"{shown('/'.join(place[:-1]))}: {error.strerror}") from None
+
+    def taken(self, unit: Unit) -> Mapping[str, int]:
+        """Return what a unit took when it was read again."""
+        return self._again.get(unit.key, {})
+
+
+MAX_WEIGHT: Final = 20_000
+"""Most folders and files that one unit counts for when batches are packed."""
+
+
+def _is_of(path: tuple[str, ...], parts: tuple[str, ...]) -> bool:
+    return len(path) == len(parts) and path[0] == parts[0]
+
+
+def _why(entry: Entry) -> str:
+    """Return what blocks a root of which no closer look was taken."""
+    if entry.faults:
+        return entry.faults[0].name
+    return "unreadable-end-time" if entry.end == UNREADABLE else "unknown-status"
+
+
+def _taken(unit: Unit, looks: Mapping[Key, Look]) -> Mapping[str, int]:
+    inside = [looks[key].inside for key in unit.members if key in looks]
+    return {"folders": sum(i.folders for i in inside), "files": sum(i.files for i in inside)}
