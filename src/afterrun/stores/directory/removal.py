@@ -181,8 +181,7 @@ class DirectoryTransaction:
         self._batch = batch
         if self._trash:
             for unit in self._going:
-                for name, number in self._kind.taken(unit).items():
-                    self.beyond[name] = self.beyond.get(name, 0) + number
+                self._count(self._kind.taken(unit))
 
     def _delete(self) -> None:
         done = []
@@ -195,9 +194,13 @@ class DirectoryTransaction:
                 self.left.append(f"a removed run is not yet deleted: {error.strerror}")
                 continue
             done.append(entry)
-            self.beyond["folders"] = self.beyond.get("folders", 0) + folders
-            self.beyond["files"] = self.beyond.get("files", 0) + files
+            self._count({"folders": folders, "files": files})
         self._batch = self._batch.without(done)
+
+    def _count(self, went: Mapping[str, int]) -> None:
+        for name, number in went.items():
+            if number:
+                self.beyond[name] = self.beyond.get(name, 0) + number
 
     def _settle(self) -> None:
         """Drop the record of what is done; keep that of tombstones. What was written before says enough."""
