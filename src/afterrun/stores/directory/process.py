@@ -73,6 +73,6 @@ def machine_id() -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="ascii").strip()
+        return path.read_text(encoding="utf-8").strip()
     except (OSError, ValueError):
         return ""

@@ -150,6 +150,7 @@ class DirectoryTransaction:
         """Rename all members of a unit; say whether it was all there."""
         for entry in entries:
             self._sweeping.check()
+            self._moved.append(entry)  # first, so that whatever ends this here puts it back
             try:
                 with folder_at(self._root.descriptor, entry.path[:-1]) as folder:
                     rename_new(entry.path[-1], entry.tombstone, at=folder)
@@ -157,7 +158,6 @@ class DirectoryTransaction:
                 return False
             except OSError as error:
                 raise UnitFailure("io", f"it cannot be renamed: {error.strerror}") from None
-            self._moved.append(entry)
         return bool(entries)
 
     def _put_back(self, entries: Sequence[Entry]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
+from afterrun.core.errors import StoreFailure
 from afterrun.core.store import Schema
 from afterrun.profiles.directory import DirectoryProfile
 from afterrun.stores.directory.journal import looking
@@ -17,6 +18,7 @@ from afterrun.stores.directory.result_units import ResultUnits
 from afterrun.stores.directory.run_units import RunUnits
 from afterrun.stores.directory.site import Root, Site, failure
 from afterrun.stores.directory.sweeping import TRASH_WINDOW, sweeping
+from afterrun.stores.directory.trash import Returned, restore
 
 
 class DirectoryStore:
@@ -83,6 +85,16 @@ class DirectoryStore:
             finally:
                 self.work.held = None
                 note_pass(held, seconds=time.monotonic() - began)
+
+    def restore(self, run: str | None = None) -> Returned:
+        """Put the unit of one run, or all, back from the trash.
+
+        Raises `StoreLocked`, `UnitNotFound`, and `Refused` for a run that cannot come back.
+        """
+        with self.sweep_lock():
+            if self.work.held is None:
+                raise StoreFailure("lock-lost", "the store is not held")
+            return restore(self.work.held, run)
 
     def problems(self) -> Iterator[str]:
         """Yield a line for each leftover of interrupted work and each folder that cannot be read."""
