@@ -20,8 +20,8 @@ from afterrun.core.policy import Policy
 from afterrun.core.report import Report
 from afterrun.core.sweep import Budget, Sweep, SweepRequest
 from afterrun.profiles.directory_loader import load_directory
-from afterrun.stores.directory.run_units import RunUnits
 from afterrun.stores.directory.result_units import ResultUnits
+from afterrun.stores.directory.run_units import RunUnits
 from afterrun.stores.directory.site import Root
 from afterrun.stores.directory.store import DirectoryStore
 

@@ -257,7 +257,9 @@ def _in_mount_namespace(mode: str, root: Path) -> dict[str, object]:
     if probe.returncode:
         pytest.skip("mounts are not permitted here")
     command = ["unshare", "-m", "--propagation", "private", sys.executable, str(HERE / "mounting.py"), mode]
-    done = subprocess.run([*command, str(root)], check=False, capture_output=True, text=True, env=surroundings())
+    done = subprocess.run(
+        [*command, str(root)], check=False, capture_output=True, text=True, env=surroundings()
+    )
     assert done.returncode == 0, done.stderr
     answer: dict[str, object] = json.loads(done.stdout)
     return answer

@@ -30,7 +30,7 @@ def after_rename(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Hook]]:
 
     def renaming(old: str, new: str, *, at: int, to: int | None = None) -> None:
         rename(old, new, at=at, to=to)
-        for hook in list(hooks):
+        for hook in hooks:
             hook(old, new)
 
     monkeypatch.setattr(removal, "rename_new", renaming)
@@ -42,9 +42,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
-def test_a_writer_with_an_open_file_gets_its_run_back_whole(
-    tree: PiTree, after_rename: list[Hook]
-) -> None:
+def test_a_writer_with_an_open_file_gets_its_run_back_whole(tree: PiTree, after_rename: list[Hook]) -> None:
     """A write after the rename is seen by the second look, and the run is back as the writer left it."""
     folder = tree.run("r", files=3)
     tree.run("other")
@@ -80,9 +78,7 @@ def test_a_run_that_runs_again_after_the_rename_comes_back(tree: PiTree, after_r
 def test_a_wait_that_comes_after_the_rename_is_honoured(tree: PiTree, after_rename: list[Hook]) -> None:
     """Waits are read again by the second look."""
     tree.run("r")
-    after_rename.append(
-        lambda old, _: tree.wait("w.json", "r", expires=60) and None if old == "r" else None
-    )
+    after_rename.append(lambda old, _: tree.wait("w.json", "r", expires=60) and None if old == "r" else None)
     report = Pass(tree.root).run()[0]
     assert dict(report.units.skipped) == {"recheck: wait-reference": 1}
     assert tree.names() == {"r"}

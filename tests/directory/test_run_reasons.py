@@ -73,7 +73,10 @@ CASES: dict[str, tuple[Make, set[str]]] = {
         {"expired"},
     ),
     "lost session": (lambda t: t.run("r", sessionFile=str(t.root / "gone.jsonl")), {"expired"}),
-    "no status": (lambda t: (t.run("r") / "status.json").unlink() or t.age(t.runs / "r"), {"blocked", "invalid-status"}),
+    "no status": (
+        lambda t: (t.run("r") / "status.json").unlink() or t.age(t.runs / "r"),
+        {"blocked", "invalid-status"},
+    ),
     "broken status": (lambda t: t.add(t.run("r"), "status.json", "{"), {"blocked", "invalid-status"}),
     "status is an array": (lambda t: t.add(t.run("r"), "status.json", "[]"), {"blocked", "invalid-status"}),
     "deep status": (lambda t: t.add(t.run("r"), "status.json", "[" * 100_000), {"blocked", "invalid-status"}),
