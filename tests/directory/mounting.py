@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from afterrun.core.errors import AfterrunError
-from afterrun.stores.directory import removal
+from afterrun.stores.directory import folders, removal
 from directory.pi_tree import Pass, PiTree
 
 
@@ -52,14 +52,14 @@ def between(root: Path) -> None:
     target = root / "async-subagent-runs" / "r" / "mnt"
     target.mkdir()
     PiTree.age(_old(root), target.parent)
-    rename = removal.rename_new
+    rename = folders.rename_new
 
     def and_mount(old: str, new: str, *, at: int, to: int | None = None) -> None:
         rename(old, new, at=at, to=to)
         if old == "r":
             bind(root.parent / "outside", root / "async-subagent-runs" / new / "mnt")
 
-    removal.rename_new = and_mount
+    removal.rename_new = and_mount  # type: ignore[attr-defined]
 
 
 def _old(root: Path) -> PiTree:

@@ -42,7 +42,7 @@ class PiTree:
             folder.mkdir(parents=True)
         self.old = time.time() - 40 * DAY
 
-    def status(self, run: str, **fields: Any) -> dict[str, Any]:
+    def status(self, run: str, **fields: object) -> dict[str, Any]:
         """Return a status of a finished run; a field that is given as None is left out."""
         old = int(self.old * 1_000)
         made = {
@@ -56,7 +56,7 @@ class PiTree:
         } | fields
         return {name: value for name, value in made.items() if value is not None}
 
-    def run(self, run: str, *, under: Path | None = None, files: int = 1, **fields: Any) -> Path:
+    def run(self, run: str, *, under: Path | None = None, files: int = 1, **fields: object) -> Path:
         """Make a run with a status and some output."""
         folder = (under or self.runs) / run
         folder.mkdir(parents=True)
@@ -73,7 +73,13 @@ class PiTree:
         self.age(folder)
         return path
 
-    def result(self, path: str, run: str, **fields: Any) -> Path:
+    def drop(self, folder: Path, name: str) -> Path:
+        """Remove a file of a run, and leave it as old as it was."""
+        (folder / name).unlink()
+        self.age(folder)
+        return folder
+
+    def result(self, path: str, run: str, **fields: object) -> Path:
         """Make a result file below the folder of results."""
         file = self.results / path
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -107,14 +113,20 @@ class PiTree:
 
     def tombstones(self) -> list[Path]:
         """Return what our removals left anywhere."""
-        return [path for path in self.root.rglob(".afterrun-*")]
+        return list(self.root.rglob(".afterrun-*"))
 
 
 @contextmanager
-def opened(root: Path, profile: str = "pi-subagents", **options: Any) -> Iterator[DirectoryStore]:
+def opened(
+    root: Path,
+    profile: str = "pi-subagents",
+    *,
+    trash: timedelta | None = None,
+    break_token: str | None = None,
+) -> Iterator[DirectoryStore]:
     """Open a directory store."""
     place = Root(str(root))
-    store = DirectoryStore(place, load_directory(profile), **options)
+    store = DirectoryStore(place, load_directory(profile), trash=trash, break_token=break_token)
     try:
         yield store
     finally:
@@ -159,6 +171,7 @@ class Remember:
         self.failed: dict[str, str] = {}
 
     def waiting(self, unit: str) -> bool:
+        del unit
         return False
 
     def defer(self, unit: str, kind: str) -> None:
@@ -180,9 +193,9 @@ class Pass:
     deferrals: Remember = field(default_factory=Remember)
     notices: list[str] = field(default_factory=list)
 
-    def run(self, **options: Any) -> list[Report]:
+    def run(self, *, trash: timedelta | None = None) -> list[Report]:
         """Sweep each kind in turn."""
-        with opened(self.root, **options) as store:
+        with opened(self.root, trash=trash) as store:
             return self.over(store)
 
     def over(self, store: DirectoryStore) -> list[Report]:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from directory.pi_tree import PiTree, opened, surroundings
 HOLDER = Path(__file__).parent / "holder.py"
 HOUR = 3_600.0
 DAYS = 48 * HOUR
+THERE, OTHER = "there", "other"
 ME = Here(pid=10, start="500", namespace="pid:[1]", boot="boot-1", machine="machine-1")
 OWNER = Owner.of(ME, "token", 0.0)
 
@@ -84,9 +86,9 @@ def holding(root: Path, *before: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def take(root: Path, **options: Any) -> None:
+def take(root: Path, *, breaking: str | None = None) -> None:
     """Take the lock and let it go."""
-    with opened(root, **options) as store, store.sweep_lock():
+    with opened(root, break_token=breaking) as store, store.sweep_lock():
         pass
 
 
@@ -95,7 +97,7 @@ def owner_file(tree: PiTree) -> Path:
     return tree.root / ".afterrun" / "lock" / "owner.json"
 
 
-def forge(tree: PiTree, **fields: Any) -> dict[str, Any]:
+def forge(tree: PiTree, **fields: object) -> dict[str, Any]:
     """Change what the owner's file says; make a lock of nobody first if there is none."""
     file = owner_file(tree)
     if not file.exists():
@@ -148,12 +150,12 @@ def test_an_owner_before_a_restart_is_believed_for_a_day(tree: PiTree) -> None:
 
 def test_the_lock_of_another_machine_is_broken_only_by_name(tree: PiTree) -> None:
     """Nothing here can tell whether it lives; a person can, and names the lock that is meant."""
-    forge(tree, machine="another", renewed=time.time() - DAYS, token="there")
-    with pytest.raises(StoreLocked, match="--break-lock there"):
+    forge(tree, machine="another", renewed=time.time() - DAYS, token=THERE)
+    with pytest.raises(StoreLocked, match=f"--break-lock {THERE}"):
         take(tree.root)
     with pytest.raises(StoreLocked):
-        take(tree.root, break_token="another one")
-    take(tree.root, break_token="there")
+        take(tree.root, breaking="another one")
+    take(tree.root, breaking=THERE)
 
 
 def test_a_lock_whose_flock_is_held_is_never_broken(tree: PiTree) -> None:
@@ -168,7 +170,7 @@ def test_a_lock_whose_flock_is_held_is_never_broken(tree: PiTree) -> None:
             before = owner_file(tree).read_text()
             token = forge(tree, **fields)["token"]
             with pytest.raises(StoreLocked):
-                take(tree.root, break_token=token)
+                take(tree.root, breaking=token)
             owner_file(tree).write_text(before)
 
 
@@ -254,8 +256,8 @@ def test_only_its_owner_lets_a_lock_go(tree: PiTree) -> None:
     """One that was broken and taken is somebody else's when the first one ends."""
     with opened(tree.root) as store:
         with store.sweep_lock():
-            forge(tree, token="somebody else's")
-        assert json.loads(owner_file(tree).read_text())["token"] == "somebody else's"
+            forge(tree, token=OTHER)
+        assert json.loads(owner_file(tree).read_text())["token"] == OTHER
 
 
 def test_an_owner_renews_its_record(tree: PiTree, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,7 +281,7 @@ def test_what_killed_makers_left_is_cleaned_when_it_is_old(
     assert len(list((tree.root / ".afterrun").glob("lock-*"))) == 2
     monkeypatch.setattr(lock_module, "RENEWAL", -1.0)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(lock_module.threading.Event, "wait", lambda _self, _timeout=None: True)
+        patched.setattr(threading.Event, "wait", lambda _self, _timeout=None: True)
         take(tree.root)
     assert list((tree.root / ".afterrun").glob("lock-*")) == []
 

@@ -130,7 +130,7 @@ def test_a_run_of_a_strange_name_is_blocked(name: bytes, reason: str, tree: PiTr
     assert dict(report.units.blocked) == {reason: 1}
     assert not found or found[shown] >= {"blocked", reason}
     assert Pass(tree.root).run()[0].units.removed == 0
-    assert os.path.isdir(os.fsencode(tree.runs) + b"/" + name)
+    assert (tree.runs / shown).is_dir()
 
 
 def test_a_name_of_255_bytes_goes(tree: PiTree) -> None:

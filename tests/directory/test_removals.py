@@ -5,28 +5,27 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from afterrun.core.errors import Refused, StoreFailure, UnitNotFound
-from afterrun.stores.directory import leftovers, removal
+from afterrun.stores.directory import folders, leftovers, removal
 from afterrun.stores.directory.leftovers import settle
 from afterrun.stores.directory.sweeping import sweeping
 from afterrun.stores.directory.trash import restore
 from directory.pi_tree import DAY, Pass, PiTree, opened, planned, verdicts
 
-Hook = Callable[[str, str], None]
+Hook = Callable[[str, str], object]
 
 
 @pytest.fixture
-def after_rename(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Hook]]:
+def after_rename(monkeypatch: pytest.MonkeyPatch) -> list[Hook]:
     """Give a list of hooks that are called after each rename of a removal, with both names."""
     hooks: list[Hook] = []
-    rename = removal.rename_new
+    rename = folders.rename_new
 
     def renaming(old: str, new: str, *, at: int, to: int | None = None) -> None:
         rename(old, new, at=at, to=to)
@@ -34,7 +33,7 @@ def after_rename(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Hook]]:
             hook(old, new)
 
     monkeypatch.setattr(removal, "rename_new", renaming)
-    yield hooks
+    return hooks
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -161,7 +160,7 @@ def test_a_run_that_cannot_be_renamed_is_deferred_alone(
     """One that the system refuses to rename is left for later; the others go."""
     for name in ("a", "b", "c"):
         tree.run(name)
-    rename = removal.rename_new
+    rename = folders.rename_new
 
     def refusing(old: str, new: str, *, at: int, to: int | None = None) -> None:
         if old == "b":
@@ -210,7 +209,7 @@ def test_a_tombstone_without_its_status_is_still_removed(tree: PiTree) -> None:
     assert tree.tombstones() == []
 
 
-def _backdate(tree: PiTree, *, hours: float, **fields: Any) -> None:
+def _backdate(tree: PiTree, *, hours: float, **fields: object) -> None:
     """Make everything in the journal older, or otherwise different."""
     for file in (tree.root / ".afterrun" / "journal").iterdir():
         data = json.loads(file.read_text())
@@ -269,9 +268,12 @@ def test_a_half_deleted_run_does_not_come_back(tree: PiTree) -> None:
     Pass(tree.root).run(trash=timedelta(hours=24))
     _backdate(tree, hours=0, state="deleting")
     # a restore begins as a sweep does, and that would end the deletion; so look without it
-    with opened(tree.root) as store, sweeping(store.site) as mine:
-        with pytest.raises(Refused, match="half deleted"):
-            restore(mine, "r")
+    with (
+        opened(tree.root) as store,
+        sweeping(store.site) as mine,
+        pytest.raises(Refused, match="half deleted"),
+    ):
+        restore(mine, "r")
 
 
 def test_a_tombstone_that_is_another_folder_is_left_alone(tree: PiTree) -> None:

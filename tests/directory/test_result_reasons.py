@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -14,24 +13,24 @@ from afterrun.core.sweep import Budget
 from afterrun.stores.directory.fair_cursor import FairCursor, take
 from directory.pi_tree import DAY, Pass, PiTree, verdicts
 
-Make = Callable[[PiTree], Any]
+Make = Callable[[PiTree], object]
 
 
-def _index(tree: PiTree, run: str) -> None:
+def _index(tree: PiTree, run: str) -> object:
     folder = tree.results / "result-index" / "observers" / "mission"
     folder.mkdir(parents=True)
-    (folder / f"{run}.json").write_text("{}")
+    return (folder / f"{run}.json").write_text("{}")
 
 
-def _marker(tree: PiTree, content: str) -> None:
+def _marker(tree: PiTree, content: str) -> object:
     folder = tree.root / "async-retention-run-tombstones"
     folder.mkdir()
-    (folder / "r.json").write_text(content)
+    return (folder / "r.json").write_text(content)
 
 
-def _active(tree: PiTree) -> None:
+def _active(tree: PiTree) -> object:
     (tree.runs / ".active-runs").mkdir()
-    (tree.runs / ".active-runs" / "r").touch()
+    return (tree.runs / ".active-runs" / "r").write_text("")
 
 
 def _session(tree: PiTree) -> str:

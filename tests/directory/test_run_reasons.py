@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -59,7 +58,7 @@ def _old_unreadable_wait(tree: PiTree) -> None:
     os.utime(tree.waits / "r.json", (time.time() - 2 * DAY,) * 2)
 
 
-Make = Callable[[PiTree], Any]
+Make = Callable[[PiTree], object]
 HANDOFF = {"version": 1, "groups": [{"cleanup": {"state": "pending"}}]}
 CASES: dict[str, tuple[Make, set[str]]] = {
     "finished": (lambda t: t.run("r"), {"expired"}),
@@ -73,10 +72,7 @@ CASES: dict[str, tuple[Make, set[str]]] = {
         {"expired"},
     ),
     "lost session": (lambda t: t.run("r", sessionFile=str(t.root / "gone.jsonl")), {"expired"}),
-    "no status": (
-        lambda t: (t.run("r") / "status.json").unlink() or t.age(t.runs / "r"),
-        {"blocked", "invalid-status"},
-    ),
+    "no status": (lambda t: t.drop(t.run("r"), "status.json"), {"blocked", "invalid-status"}),
     "broken status": (lambda t: t.add(t.run("r"), "status.json", "{"), {"blocked", "invalid-status"}),
     "status is an array": (lambda t: t.add(t.run("r"), "status.json", "[]"), {"blocked", "invalid-status"}),
     "deep status": (lambda t: t.add(t.run("r"), "status.json", "[" * 100_000), {"blocked", "invalid-status"}),

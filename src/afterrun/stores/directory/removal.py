@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -66,7 +67,7 @@ class DirectoryTransaction:
         self._going: list[Unit] = []
         self._began: float | None = None
         self.held = 0.0
-        self.beyond: dict[str, int] = {}
+        self.beyond: Mapping[str, int] = {}
         self.left: list[str] = []
 
     def __enter__(self) -> Self:
@@ -198,9 +199,7 @@ class DirectoryTransaction:
         self._batch = self._batch.without(done)
 
     def _count(self, went: Mapping[str, int]) -> None:
-        for name, number in went.items():
-            if number:
-                self.beyond[name] = self.beyond.get(name, 0) + number
+        self.beyond = +(Counter(self.beyond) + Counter(went))
 
     def _settle(self) -> None:
         """Drop the record of what is done; keep that of tombstones. What was written before says enough."""
