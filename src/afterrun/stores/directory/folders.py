@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from afterrun.core.times import Instant
 
@@ -57,6 +57,48 @@ def folder_at(root: int, path: Sequence[str]) -> Iterator[int]:
         yield current
     finally:
         os.close(current)
+
+
+class Folders:
+    """Folders below a root, kept open one at a time: what is asked for in a row lies in the same one."""
+
+    def __init__(self, root: int) -> None:
+        """Take the root's descriptor; it stays the caller's."""
+        self._root = root
+        self._path: tuple[str, ...] | None = None
+        self._folder: int | None = None
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of the folder that is open."""
+        self.close()
+
+    def at(self, path: tuple[str, ...]) -> int:
+        """Return the descriptor of a folder, valid until the next one is asked for. Raises `OSError`."""
+        if not path:
+            return self._root
+        if self._folder is None or path != self._path:
+            self.close()
+            with folder_at(self._root, path) as folder:
+                self._folder = os.dup(folder)
+            self._path = path
+        return self._folder
+
+    def lstat(self, path: tuple[str, ...]) -> os.stat_result | None:
+        """Look at an entry itself; nothing if it is not there. Raises other `OSError`."""
+        try:
+            return os.stat(path[-1], dir_fd=self.at(path[:-1]), follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+
+    def close(self) -> None:
+        """Let go of the folder that is open."""
+        if self._folder is not None:
+            os.close(self._folder)
+            self._folder = None
 
 
 def lstat_at(root: int, path: Sequence[str]) -> os.stat_result | None:

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from afterrun.core.times import Instant
@@ -88,7 +88,7 @@ class Journal:
         """Write a batch durably. Raises `OSError`."""
         name = batch.name + SUFFIX
         raw = json.dumps(
-            {"version": VERSION, "root": batch.root, "entries": [asdict(e) for e in batch.entries]}
+            {"version": VERSION, "root": batch.root, "entries": [_plain(entry) for entry in batch.entries]}
         )
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name + NEW, flags, 0o600, dir_fd=self._folder)
@@ -162,6 +162,22 @@ def looking(root: int) -> Iterator[Journal | None]:
         yield journal
     finally:
         journal.close()
+
+
+def _plain(entry: Entry) -> dict[str, object]:
+    """Return an entry as plain values; by hand, since a sweep writes two of these for each run."""
+    return {
+        "unit": entry.unit,
+        "kind": entry.kind,
+        "run": entry.run,
+        "path": entry.path,
+        "tombstone": entry.tombstone,
+        "inode": entry.inode,
+        "device": entry.device,
+        "end": entry.end,
+        "at": entry.at,
+        "state": entry.state,
+    }
 
 
 def _entry(item: dict[str, Any]) -> Entry:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -86,7 +87,8 @@ class DirectoryKind:
             yield f"retention of {profile.engine} itself: {profile.own_retention}"
         if profile.units.directory.ended == "by-age":
             yield BY_AGE
-        yield from References(self.site).notices()
+        with closing(References(self.site)) as references:
+            yield from references.notices()
         if self.work.held is not None:
             yield from self.work.held.notices
 

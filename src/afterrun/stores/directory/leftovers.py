@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from afterrun.core.errors import StoreFailure
 from afterrun.core.times import Instant, micros
-from afterrun.stores.directory.folders import lstat_at
+from afterrun.stores.directory.folders import Folders, lstat_at
 from afterrun.stores.directory.journal import Batch, Entry
 from afterrun.stores.directory.mounts import is_mounted, mounts_below
 from afterrun.stores.directory.names import shown
@@ -90,7 +90,8 @@ def _settle_entry(sweeping: Sweeping, entry: Entry, *, window: timedelta) -> str
         return f"{shown('/'.join(entry.path))} is there twice: the older one is {entry.tombstone}"
     if not _is_due(sweeping, entry, window) or is_mounted(entry.place, mounts_below(root.path)):
         return ""
-    delete(sweeping, entry)
+    with Folders(root.descriptor) as folders:
+        delete(sweeping, entry, folders)
     return "deleted"
 
 

@@ -47,6 +47,8 @@ class DirectoryLock:
         self._break = break_token
         self._me = here()
         self.token = secrets.token_hex(16)
+        self._mark = f'"{self.token}"'.encode()
+        self._place = (0, 0)
         self._held: int | None = None
         self._own: int | None = None
         self._over = threading.Event()
@@ -81,8 +83,13 @@ class DirectoryLock:
 
     def check(self) -> None:
         """Make sure that the lock is still ours. Raises `StoreFailure` if it is not."""
-        owner = self._read_owner(LOCK)
-        if owner is None or owner.token != self.token:
+        try:
+            there = os.stat(LOCK, dir_fd=self._folder, follow_symlinks=False)
+            ours = (there.st_ino, there.st_dev) == self._place and self._own is not None
+            raw = read_file(OWNER, self._own, limit=MAX_OWNER_BYTES)[0] if ours and self._own else b""
+        except OSError:
+            raw = b""
+        if self._mark not in raw:
             raise StoreFailure("lock-lost", "another one has broken the sweep lock; nothing more is done")
 
     def _take(self) -> None:
@@ -112,6 +119,8 @@ class DirectoryLock:
         name = f"{ASIDE}{self.token}"
         os.mkdir(name, 0o700, dir_fd=self._folder)
         self._own = open_folder(name, self._folder)
+        facts = os.fstat(self._own)
+        self._place = (facts.st_ino, facts.st_dev)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         self._held = os.open(HELD, flags, 0o600, dir_fd=self._own)
         fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
@@ -9,7 +10,7 @@ from typing import Final, NamedTuple
 from afterrun.core.facts import UNREADABLE, Flag, Reason
 from afterrun.core.times import SECOND, Instant
 from afterrun.stores.directory.entries import ENDED, Entry, flags_of
-from afterrun.stores.directory.folders import MAX_DEPTH, Inside, folder_at, look_inside, read_file
+from afterrun.stores.directory.folders import MAX_DEPTH, Folders, Inside, look_inside, open_folder, read_file
 from afterrun.stores.directory.mounts import is_mounted, mounts_below
 from afterrun.stores.directory.references import References, Subject
 from afterrun.stores.directory.site import Site
@@ -44,7 +45,13 @@ class Looker:
         self.references = References(site)
         self._mounts = mounts_below(site.root.path)
         self._locks = locks_now()
+        self._folders = Folders(site.root.descriptor)
         self._opened = open_below(site.root.path) if self._by_age else frozenset()
+
+    def close(self) -> None:
+        """Let go of folders that are open."""
+        self._folders.close()
+        self.references.close()
 
     def look(self, entry: Entry, place: tuple[str, ...] | None = None) -> Look:
         """Look at a run; ``place`` is where it is now, if not in its place. Raises nothing."""
@@ -52,10 +59,13 @@ class Looker:
         if not entry.inode:
             return Look(Inside(), tuple(flags_of(entry.faults)))
         try:
-            with folder_at(self._site.root.descriptor, place) as folder:
+            folder = open_folder(place[-1], self._folders.at(place[:-1]))
+            try:
                 inside = look_inside(folder)
                 self._site.entries_read += inside.entries
                 flags = [*flags_of(entry.faults), *self._flags(entry, place, folder, inside)]
+            finally:
+                os.close(folder)
         except OSError as error:
             fault = Flag(Reason("unreadable", f"something in its folder: {error.strerror}"), blocks=True)
             return Look(Inside(), (*flags_of(entry.faults), fault))

@@ -20,6 +20,7 @@ MAX_NAME_BYTES: Final = 255
 URI_SAFE: Final = "-_.!~*'()"
 """What JavaScript's encodeURIComponent leaves as it is, beside letters and digits."""
 
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
 _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com[1-9]|lpt[1-9])(?:\.|$)", re.IGNORECASE)
 _ENDING: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,7}$")
 
@@ -67,10 +68,9 @@ def unsafe(name: str) -> str:
     """Say why a name is no plain one; an empty text if it is."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         return "it is no name of an entry"
-    if any("\ud800" <= char <= "\udfff" for char in name):
-        return "it is not valid UTF-8"
     if not name.isprintable():
-        return "it has control characters"
+        surrogate = any("\ud800" <= char <= "\udfff" for char in name)
+        return "it is not valid UTF-8" if surrogate else "it has control characters"
     if len(name.encode()) > MAX_NAME_BYTES:
         return f"it is longer than {MAX_NAME_BYTES} bytes"
     return ""
@@ -104,6 +104,8 @@ def spelled(run: str, code: NameCode) -> tuple[str, ...]:
     """Return the names that an engine may give to a file about a run; none for an id that has none."""
     if unsafe(run):
         return ()
+    if _PLAIN.fullmatch(run) and code != "pi-segment":
+        return (run,)
     uri = quote(run, safe=URI_SAFE)
     if code == "plain":
         return (run,)

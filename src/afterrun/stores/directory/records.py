@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from afterrun.core.facts import UNREADABLE, Scalar
@@ -40,23 +41,32 @@ def parse(raw: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def values(record: object, path: str) -> Iterator[object]:
-    """Yield what stands at a path of fields; ``*`` is each item of an array."""
+def values(record: object, path: str) -> list[object]:
+    """Return what stands at a path of fields; ``*`` is each item of an array."""
     found = [record]
-    for part in path.split("."):
+    for part in _parts(path):
         following: list[object] = []
         for value in found:
             if part == "*" and isinstance(value, list):
                 following.extend(value)
             elif isinstance(value, dict) and part in value:
                 following.append(value[part])
+        if not following:
+            return following
         found = following
-    yield from found
+    return found
+
+
+@cache
+def _parts(path: str) -> tuple[str, ...]:
+    """Cut a path; there are as many as a profile names."""
+    return tuple(path.split("."))
 
 
 def value(record: object, path: str) -> object:
     """Return the one value at a path, or nothing."""
-    return next(values(record, path), None)
+    found = values(record, path)
+    return found[0] if found else None
 
 
 def texts(record: object, paths: Sequence[str]) -> list[str]:

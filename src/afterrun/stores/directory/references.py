@@ -29,7 +29,7 @@ from afterrun.profiles.directory import (
 )
 from afterrun.reading import read_small_file
 from afterrun.stores.directory.discovery import Discovery
-from afterrun.stores.directory.folders import changed, lstat_at, read_at, read_file
+from afterrun.stores.directory.folders import changed, folder_at, lstat_at, read_at, read_file
 from afterrun.stores.directory.names import Source, filled, is_pattern, shown
 from afterrun.stores.directory.records import MAX_FILE_BYTES, instant_of, parse, texts, value, values
 from afterrun.stores.directory.site import Site
@@ -95,6 +95,7 @@ class References:
         """Read the records; what is a run's own is read when it is asked about."""
         self._site = site
         self._now = time.time_ns() // 1_000 if now is None else now
+        self._folders: dict[tuple[str, ...], int | None] = {}
         self._protect = site.profile.units.directory.protect
         self._waiting = {
             number: self._read(reference)
@@ -199,15 +200,33 @@ class References:
             yield Flag(Reason("unreadable-reference", waiting.stop))
 
     def _by_marker(self, reference: Marker, run: str) -> Iterator[Flag]:
-        root = self._site.root.descriptor
         for path in filled(reference.path, run, reference.code):
             try:
-                if lstat_at(root, path) is not None:
+                if self._is_there(path):
                     yield Flag(Reason(reference.reason, f"{shown('/'.join(path))} is there"))
                     return
             except OSError as error:
                 text = f"{shown('/'.join(path))} cannot be looked at: {error.strerror}"
                 yield Flag(Reason(reference.reason, text), blocks=True)
+
+    def _is_there(self, path: tuple[str, ...]) -> bool:
+        """Say whether an entry is there; its folder stays open, since many are asked for."""
+        above = path[:-1]
+        if above not in self._folders:
+            try:
+                with folder_at(self._site.root.descriptor, above) as folder:
+                    self._folders[above] = os.dup(folder)
+            except FileNotFoundError:
+                self._folders[above] = None
+        descriptor = self._folders[above]
+        return descriptor is not None and _is_there(path[-1], descriptor)
+
+    def close(self) -> None:
+        """Let go of folders that are open."""
+        for descriptor in self._folders.values():
+            if descriptor is not None:
+                os.close(descriptor)
+        self._folders = {}
 
     @staticmethod
     def _has(folder: int, pattern: str) -> bool:

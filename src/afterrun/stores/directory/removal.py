@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol, Self
 from afterrun.core.errors import StoreFailure, UnitFailure
 from afterrun.core.facts import Key, Unit, key_text
 from afterrun.core.times import Instant
-from afterrun.stores.directory.folders import folder_at, lstat_at, remove_entry, rename_new
+from afterrun.stores.directory.folders import Folders, folder_at, remove_entry, rename_new
 from afterrun.stores.directory.journal import Batch, Entry
 from afterrun.stores.directory.mounts import is_mounted, mounts_below
 from afterrun.stores.directory.names import shown
@@ -60,6 +60,7 @@ class DirectoryTransaction:
         """Prepare a batch; with ``trash``, what goes is kept as it is for the trash window."""
         self._sweeping = sweeping
         self._root = sweeping.site.root
+        self._folders = Folders(self._root.descriptor)
         self._kind = kind
         self._trash = trash
         self._batch = Batch(secrets.token_hex(16), self._root.device, ())
@@ -93,6 +94,7 @@ class DirectoryTransaction:
         self._sweeping.done.went(self._kind.kind, sorted(going))
         if going and not self._trash:
             self._delete()
+        self._folders.close()
         self._settle()
 
     def units(self, units: Sequence[Unit]) -> Sequence[Unit]:
@@ -126,7 +128,7 @@ class DirectoryTransaction:
         now, found = _now(), []
         for target in self._kind.targets(unit):
             try:
-                facts = lstat_at(self._root.descriptor, target.path)
+                facts = self._folders.lstat(target.path)
             except OSError:
                 return []
             if facts is None or facts.st_ino != target.inode or facts.st_dev != self._root.device:
@@ -153,8 +155,7 @@ class DirectoryTransaction:
             self._sweeping.check()
             self._moved.append(entry)  # first, so that whatever ends this here puts it back
             try:
-                with folder_at(self._root.descriptor, entry.path[:-1]) as folder:
-                    rename_new(entry.path[-1], entry.tombstone, at=folder)
+                rename_new(entry.path[-1], entry.tombstone, at=self._folders.at(entry.path[:-1]))
             except FileNotFoundError:
                 return False
             except OSError as error:
@@ -188,7 +189,7 @@ class DirectoryTransaction:
         done = []
         for entry in deletable(self._sweeping, self._batch.entries):
             try:
-                folders, files = delete(self._sweeping, entry)
+                folders, files = delete(self._sweeping, entry, self._folders)
             except InterruptedError:
                 break
             except OSError as error:
@@ -235,22 +236,22 @@ def deletable(sweeping: Sweeping, entries: Sequence[Entry]) -> Iterator[Entry]:
             yield entry
 
 
-def delete(sweeping: Sweeping, entry: Entry) -> tuple[int, int]:
+def delete(sweeping: Sweeping, entry: Entry, folders: Folders) -> tuple[int, int]:
     """Delete a tombstone, if it is the one that the journal means. Raises `OSError`, `StoreFailure`.
 
     Returns how many folders and files went. Half of it may be gone already.
     """
     sweeping.check()
     root = sweeping.site.root
-    facts = lstat_at(root.descriptor, entry.place)
+    facts = folders.lstat(entry.place)
     if facts is None:
         return 0, 0
     if not is_same(entry, facts, sweeping.site.root.device):
         raise StoreFailure(
             "journal", f"{shown(entry.tombstone)} is not what the journal says; nothing is deleted"
         )
-    with folder_at(root.descriptor, entry.path[:-1]) as folder:
-        return remove_entry(entry.tombstone, folder, device=root.device, halt=sweeping.site.halt)
+    at = folders.at(entry.path[:-1])
+    return remove_entry(entry.tombstone, at, device=root.device, halt=sweeping.site.halt)
 
 
 def is_same(entry: Entry, facts: os.stat_result, device: int) -> bool:

@@ -129,6 +129,10 @@ class ResultLooker:
         self.references = References(site)
         self.stray: list[tuple[str, ...]] = []
 
+    def close(self) -> None:
+        """Let go of folders that are open."""
+        self.references.close()
+
     def flags(self, entry: ResultEntry) -> Iterator[Flag]:
         """Yield everything that holds a result. Raises nothing."""
         if entry.faults:

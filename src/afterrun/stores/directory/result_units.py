@@ -6,7 +6,7 @@ import heapq
 import os
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Final
 
 from afterrun.core.errors import StoreFailure, UnitNotFound
@@ -133,8 +133,8 @@ class ResultUnits(DirectoryKind):
     def _units(self, entries: Sequence[ResultEntry], *, cutoff: Instant | None) -> list[Unit]:
         if not entries:
             return []
-        looker = self._looker()
-        return [self._unit(entry, self._flags(looker, entry, cutoff)) for entry in entries]
+        with closing(self._looker()) as looker:
+            return [self._unit(entry, self._flags(looker, entry, cutoff)) for entry in entries]
 
     def _unit(self, entry: ResultEntry, flags: Sequence[Flag]) -> Unit:
         key = "/".join(entry.path)
@@ -260,12 +260,13 @@ class ResultUnits(DirectoryKind):
 
     def again(self, units: Sequence[Unit], places: Places) -> Sequence[Unit]:
         """Read results again under the names that they have now."""
-        looker, found = self._looker(), []
-        for unit in units:
-            entry = self._seen[unit.key]
-            fresh = self._read(entry.area, places[unit.key], name=entry.path[-1])
-            if fresh is not None:
-                found.append(self._unit(fresh, list(looker.flags(fresh))))
+        found = []
+        with closing(self._looker()) as looker:
+            for unit in units:
+                entry = self._seen[unit.key]
+                fresh = self._read(entry.area, places[unit.key], name=entry.path[-1])
+                if fresh is not None:
+                    found.append(self._unit(fresh, list(looker.flags(fresh))))
         self._drop(looker.stray)
         self._again = {unit.key: {"files": 1} for unit in found}
         return found

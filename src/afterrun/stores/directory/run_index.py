@@ -15,7 +15,7 @@ from afterrun.core.facts import UNREADABLE, Flag, Key, Reason, Row, Status, key_
 from afterrun.core.times import Instant
 from afterrun.stores.directory.discovery import Discovery
 from afterrun.stores.directory.entries import MALFORMED, Entry, broken, read_entry, tree_model
-from afterrun.stores.directory.folders import changed, folder_at, lstat_at
+from afterrun.stores.directory.folders import Folders, changed
 from afterrun.stores.directory.names import Proposal, shown, validate
 from afterrun.stores.directory.site import Site
 
@@ -128,23 +128,21 @@ class RunIndex:
 
 
 class Reader:
-    """Reads entries that a scan proposed; keeps the folder that the last one lay in open."""
+    """Reads entries that a scan proposed."""
 
     def __init__(self, site: Site) -> None:
         """Take a site; nothing is opened yet."""
         self._site = site
-        self._folder: int | None = None
-        self._path: tuple[str, ...] | None = None
-        self._context = folder_at(site.root.descriptor, ())
+        self._folders = Folders(site.root.descriptor)
 
     def entry(self, proposal: Proposal) -> Entry | None:
         """Return an entry, or nothing if it is gone."""
+        path = proposal.path
         fault = validate(proposal, self._site.runs)
         if fault is not None:
-            return self._seen(broken(proposal.path, fault))
-        path = proposal.path
+            return self._seen(broken(path, fault))
         try:
-            parent = self._open(path[:-1])
+            parent = self._folders.at(path[:-1])
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -154,23 +152,14 @@ class Reader:
     def _seen(self, entry: Entry) -> Entry:
         """Add when something that is no run was last changed, since its fault says enough."""
         try:
-            facts = lstat_at(self._site.root.descriptor, entry.path)
+            facts = self._folders.lstat(entry.path)
         except OSError:
             facts = None
         return entry._replace(end=0 if facts is None else changed(facts))
 
-    def _open(self, path: tuple[str, ...]) -> int:
-        if self._folder is None or path != self._path:
-            self.close()
-            self._context = folder_at(self._site.root.descriptor, path)
-            self._folder, self._path = self._context.__enter__(), path
-        return self._folder
-
     def close(self) -> None:
         """Let go of the folder."""
-        if self._folder is not None:
-            self._context.__exit__(None, None, None)
-            self._folder = None
+        self._folders.close()
 
 
 def key_of(site: Site, proposal: Proposal) -> str:

@@ -6,6 +6,7 @@ import heapq
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import Final
 
 from afterrun.core.errors import StoreFailure, UnitNotFound
@@ -15,7 +16,7 @@ from afterrun.core.store import Census, Cursor, Outside, Page, Stream
 from afterrun.core.times import CLOCK_SKEW, Instant, micros
 from afterrun.core.tree import build_units
 from afterrun.stores.directory.entries import MALFORMED, Entry, read_entry
-from afterrun.stores.directory.folders import Inside, folder_at
+from afterrun.stores.directory.folders import Folders, Inside
 from afterrun.stores.directory.kind import DirectoryKind, Work
 from afterrun.stores.directory.looks import Look, Looker
 from afterrun.stores.directory.names import shown
@@ -138,14 +139,17 @@ class RunUnits(DirectoryKind):
         keys = self._after(cursor)[:limit]
         if not keys:
             return Page([], 0, None)
-        wanted = [index.row(key) for key in keys if self._in_range(key, cutoff)]
-        source = self._source()
-        units = build_units(source, [source.row(row.key) for row in wanted], index.model)
+        units = self._build([key for key in keys if self._in_range(key, cutoff)])
         following = Cursor(cursor.stream, None, str(keys[-1])) if len(keys) == limit else None
         return Page(units, len(keys), following)
 
-    def _source(self) -> RunSource:
-        return RunSource(self.index, Looker(self.site), self._looks, {})
+    def _build(self, roots: Sequence[Key]) -> list[Unit]:
+        """Build the units of these roots, with a closer look at each member."""
+        if not roots:
+            return []
+        with closing(Looker(self.site)) as looker:
+            source = RunSource(self.index, looker, self._looks, {})
+            return build_units(source, [source.row(key) for key in roots], self.index.model)
 
     def remaining(self, cursor: Cursor, *, cutoff: Instant, streams: Collection[int]) -> int:
         """Count candidates after the cursor."""
@@ -164,8 +168,7 @@ class RunUnits(DirectoryKind):
         key: Key = text if text in index.entries else index.ids.get(text)
         if key is None:
             raise UnitNotFound(f"no run of {self.site.url} has the id {shown(text)!r}")
-        source = self._source()
-        return build_units(source, [source.row(index.root_of(key))], index.model)[0]
+        return self._build([index.root_of(key)])[0]
 
     def known(self, texts: Collection[str]) -> frozenset[str]:
         """Return those of these ids that a run has."""
@@ -268,23 +271,24 @@ class RunUnits(DirectoryKind):
 
     def again(self, units: Sequence[Unit], places: Places) -> Sequence[Unit]:
         """Read units again where their members are now, and what refers to them."""
-        entries = {key: self._read_again(key, place) for key, place in places.items()}
+        with Folders(self.site.root.descriptor) as folders:
+            entries = {key: self._read_again(key, place, folders) for key, place in places.items()}
         there = {key: entry for key, entry in entries.items() if entry is not None}
         index = RunIndex(there, self.site)
         looks: dict[Key, Look] = {}
-        source = RunSource(index, Looker(self.site), looks, places)
-        roots = [source.row(unit.key) for unit in units if unit.key in there]
-        found = build_units(source, roots, index.model)
+        with closing(Looker(self.site)) as looker:
+            source = RunSource(index, looker, looks, places)
+            roots = [source.row(unit.key) for unit in units if unit.key in there]
+            found = build_units(source, roots, index.model)
         self._again = {unit.key: _taken(unit, looks) for unit in found}
         return found
 
-    def _read_again(self, key: Key, place: tuple[str, ...]) -> Entry | None:
+    def _read_again(self, key: Key, place: tuple[str, ...], folders: Folders) -> Entry | None:
         path = self.index.entries[key].path
         parts = self.site.runs
         number = next((i for i, part in enumerate(parts) if _is_of(path, part.parts)), 0)
         try:
-            with folder_at(self.site.root.descriptor, place[:-1]) as folder:
-                return read_entry(self.site, place, folder, name=path[-1], source=number)
+            return read_entry(self.site, place, folders.at(place[:-1]), name=path[-1], source=number)
         except FileNotFoundError:
             return None
         except OSError as error:
