@@ -135,7 +135,6 @@ class RunUnits(DirectoryKind):
 
     def page(self, cursor: Cursor, *, cutoff: Instant, limit: int) -> Page:
         """Return the next units whose roots may have expired, in the order of their names."""
-        index = self.index
         keys = self._after(cursor)[:limit]
         if not keys:
             return Page([], 0, None)
