@@ -117,7 +117,9 @@ def test_an_old_run_that_somebody_uses_stays(tmp_path: Path) -> None:
     for name in "de":
         age(runs[name])
         os.utime(runs[name] / "x.pid", (time.time() - 31 * DAY,) * 2)
-    program = "import os, sys; f = open(sys.argv[1]); os.chdir(sys.argv[2]); print('open', flush=True); input()"
+    program = (
+        "import os, sys; f = open(sys.argv[1]); os.chdir(sys.argv[2]); print('open', flush=True); input()"
+    )
     command = [sys.executable, "-c", program, str(runs["a"] / "app.log"), str(runs["b"])]
     lock = os.open(runs["c"], os.O_RDONLY)
     fcntl.flock(lock, fcntl.LOCK_SH)
@@ -175,7 +177,7 @@ def test_a_users_own_layout_is_described_in_a_file(tmp_path: Path) -> None:
     """Fields, states, times, trees and references of folders that no profile of ours knows."""
     profile = custom(tmp_path)
     root = tmp_path / "store"
-    for name, extra in {
+    states: dict[str, dict[str, object]] = {
         "old": {},
         "kept": {"keep": "yes"},
         "pinned": {},
@@ -183,10 +185,12 @@ def test_a_users_own_layout_is_described_in_a_file(tmp_path: Path) -> None:
         "parent": {},
         "child": {"parent": "parent", "phase": {"word": "going"}},
         "lost": {"parent": "gone"},
-    }.items():
+    }
+    for name, extra in states.items():
         folder = root / "runs" / name
         folder.mkdir(parents=True)
-        state = {"phase": {"word": "done", "at": "2026-01-01T00:00:00Z"}, "task": "t"} | extra
+        state: dict[str, object] = {"phase": {"word": "done", "at": "2026-01-01T00:00:00Z"}, "task": "t"}
+        state |= extra
         (folder / "state.json").write_text(json.dumps(state))
         age(folder)
     (root / "pins").mkdir()

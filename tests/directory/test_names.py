@@ -83,9 +83,7 @@ def test_hidden_names_match_only_patterns_that_mean_them() -> None:
         ("bad\n", "uri", ()),
     ],
 )
-def test_ids_are_spelled_as_the_engine_spells_them(
-    run: str, code: NameCode, names: tuple[str, ...]
-) -> None:
+def test_ids_are_spelled_as_the_engine_spells_them(run: str, code: NameCode, names: tuple[str, ...]) -> None:
     """Old and new spelling are both looked for; an id that is no name has none."""
     found = spelled(run, code)
     assert len(found) == len(names)
@@ -162,8 +160,10 @@ def test_times_are_read_strictly(raw: object, spelling: TimeFormat, good: bool) 
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(max_size=5) | st.integers(),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["state", "id", "mode", "steps", "at"]), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["state", "id", "mode", "steps", "at"]), inner, max_size=4)
+    ),
     max_leaves=10,
 )
 STATUS = StatusFile.model_validate(

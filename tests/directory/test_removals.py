@@ -214,7 +214,8 @@ def _backdate(tree: PiTree, *, hours: float, **fields: object) -> None:
     for file in (tree.root / ".afterrun" / "journal").iterdir():
         data = json.loads(file.read_text())
         data["entries"] = [
-            entry | {"at": entry["at"] - int(hours * 3_600_000_000)} | fields for entry in data["entries"]
+            entry | {"until": entry["until"] - int(hours * 3_600_000_000)} | fields
+            for entry in data["entries"]
         ]
         file.write_text(json.dumps(data))
 
@@ -323,6 +324,21 @@ def test_a_tree_of_which_one_member_comes_back_comes_back_whole(
     assert tree.names() == {"flow", "child", "sibling"}
 
 
+def test_a_child_that_begins_after_the_scan_keeps_its_tree(tree: PiTree, after_rename: list[Hook]) -> None:
+    """The second look lists the runs again where a tree is to go."""
+    tree.run("flow", mode="workflow")
+    tree.run("child", parentWorkflowRunId="flow")
+
+    def begin(old: str, _new: str) -> None:
+        if old == "child":
+            tree.run("late", parentWorkflowRunId="flow", state="running")
+
+    after_rename.append(begin)
+    report = Pass(tree.root).run()[0]
+    assert (report.units.removed, dict(report.units.skipped)) == (0, {"recheck: live-member": 1})
+    assert tree.names() == {"flow", "child", "late"}
+
+
 def test_nested_runs_go_with_the_run_that_started_them(tree: PiTree) -> None:
     """They lie in a folder of their own, named for the root; a live one keeps all."""
     nested = tree.root / "nested-subagent-runs" / "top"
@@ -366,7 +382,7 @@ def test_leftovers_take_a_bounded_time(tree: PiTree, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(leftovers, "SECONDS", -1.0)
     with opened(tree.root, trash=timedelta(hours=24)) as store, store.sweep_lock():
         assert store.work.held is not None
-        assert settle(store.work.held, window=timedelta(hours=24)).deleted == 0
+        assert settle(store.work.held).deleted == 0
     monkeypatch.undo()
     Pass(tree.root).run()
     assert tree.tombstones() == []

@@ -30,7 +30,7 @@ class Entry:
     """One run folder or result file that was renamed.
 
     ``unit`` is the key of the unit it belongs to, ``run`` the run's id, ``path`` where it was, ``tombstone``
-    its name now, in the same folder. ``at`` is when it was renamed.
+    its name now, in the same folder. ``at`` is when it was renamed, ``until`` how long it stays in the trash.
     """
 
     unit: str
@@ -43,6 +43,7 @@ class Entry:
     end: Instant | None
     at: Instant
     state: State
+    until: Instant = 0
 
     @property
     def place(self) -> tuple[str, ...]:
@@ -58,11 +59,13 @@ class Batch:
     root: int
     entries: tuple[Entry, ...]
 
-    def having(self, state: State, units: frozenset[str]) -> Batch:
+    def having(self, state: State, units: frozenset[str], *, until: Instant = 0) -> Batch:
         """Return the same batch with the entries of these units in another state."""
-        return replace(
-            self, entries=tuple(replace(e, state=state) if e.unit in units else e for e in self.entries)
+        changed = (
+            replace(entry, state=state, until=until) if entry.unit in units else entry
+            for entry in self.entries
         )
+        return replace(self, entries=tuple(changed))
 
     def without(self, gone: Sequence[Entry]) -> Batch:
         """Return the same batch without these entries."""
@@ -177,6 +180,7 @@ def _plain(entry: Entry) -> dict[str, object]:
         "end": entry.end,
         "at": entry.at,
         "state": entry.state,
+        "until": entry.until,
     }
 
 
@@ -188,6 +192,6 @@ def _entry(item: dict[str, Any]) -> Entry:
         raise ValueError("a path that leads out of the store")
     if entry.state not in ("moved", "deleting", "trash") or not entry.tombstone.startswith(OURS):
         raise ValueError("a malformed entry")
-    if not all(type(number) is int for number in (entry.inode, entry.device, entry.at)):
+    if not all(type(number) is int for number in (entry.inode, entry.device, entry.at, entry.until)):
         raise ValueError("a malformed number")
     return entry

@@ -123,7 +123,7 @@ class DirectoryKind:
             raise StoreFailure(
                 "lock-lost", "nothing is removed from a directory that this sweep does not hold"
             )
-        return DirectoryTransaction(self.work.held, self, trash=self.work.trash is not None)
+        return DirectoryTransaction(self.work.held, self, trash=self.work.trash)
 
     def settle(self) -> None:
         """Do nothing: a batch leaves nothing for afterwards."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Final, NamedTuple
 
 from afterrun.core.errors import StoreFailure
-from afterrun.core.times import Instant, micros
+from afterrun.core.times import Instant
 from afterrun.stores.directory.folders import Folders, lstat_at
 from afterrun.stores.directory.journal import Batch, Entry
 from afterrun.stores.directory.mounts import is_mounted, mounts_below
@@ -32,7 +31,7 @@ class Settled(NamedTuple):
     faults: tuple[str, ...] = ()
 
 
-def settle(sweeping: Sweeping, *, window: timedelta) -> Settled:
+def settle(sweeping: Sweeping) -> Settled:
     """Put back, delete and reap what earlier sweeps left, as the journal says. Raises `StoreFailure`."""
     until = time.monotonic() + SECONDS
     total = Settled()
@@ -44,21 +43,21 @@ def settle(sweeping: Sweeping, *, window: timedelta) -> Settled:
             continue
         if sweeping.site.halt() or time.monotonic() > until:
             break
-        found = _settle_batch(sweeping, batch, window=window)
+        found = _settle_batch(sweeping, batch)
         total = Settled(
             total.back + found.back, total.deleted + found.deleted, (*total.faults, *found.faults)
         )
     return total
 
 
-def _settle_batch(sweeping: Sweeping, batch: Batch, *, window: timedelta) -> Settled:
+def _settle_batch(sweeping: Sweeping, batch: Batch) -> Settled:
     done: list[Entry] = []
     faults: list[str] = []
     outcomes: Counter[str] = Counter()
     for entry in batch.entries:
         sweeping.check()
         try:
-            outcome = _settle_entry(sweeping, entry, window=window)
+            outcome = _settle_entry(sweeping, entry)
         except InterruptedError:
             break
         except OSError as error:
@@ -76,7 +75,7 @@ def _settle_batch(sweeping: Sweeping, batch: Batch, *, window: timedelta) -> Set
     return Settled(outcomes["back"], outcomes["deleted"], tuple(faults))
 
 
-def _settle_entry(sweeping: Sweeping, entry: Entry, *, window: timedelta) -> str:
+def _settle_entry(sweeping: Sweeping, entry: Entry) -> str:
     """Settle one entry; return one of `DONE`, a fault, or nothing if it waits for its time."""
     root = sweeping.site.root
     facts = lstat_at(root.descriptor, entry.place)
@@ -88,18 +87,18 @@ def _settle_entry(sweeping: Sweeping, entry: Entry, *, window: timedelta) -> str
         if put_back(root.descriptor, entry):
             return "back"
         return f"{shown('/'.join(entry.path))} is there twice: the older one is {entry.tombstone}"
-    if not _is_due(sweeping, entry, window) or is_mounted(entry.place, mounts_below(root.path)):
+    if not _is_due(sweeping, entry) or is_mounted(entry.place, mounts_below(root.path)):
         return ""
     with Folders(root.descriptor) as folders:
         delete(sweeping, entry, folders)
     return "deleted"
 
 
-def _is_due(sweeping: Sweeping, entry: Entry, window: timedelta) -> bool:
+def _is_due(sweeping: Sweeping, entry: Entry) -> bool:
     """Say whether a tombstone is to be deleted now."""
     if entry.state == "deleting":
         return True
-    if _now() - entry.at < micros(window):
+    if _now() < entry.until:
         return False
     return lstat_at(sweeping.site.root.descriptor, entry.path) is None
 

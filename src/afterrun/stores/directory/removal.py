@@ -12,12 +12,13 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 from afterrun.core.errors import StoreFailure, UnitFailure
 from afterrun.core.facts import Key, Unit, key_text
-from afterrun.core.times import Instant
+from afterrun.core.times import Instant, micros
 from afterrun.stores.directory.folders import Folders, folder_at, remove_entry, rename_new
 from afterrun.stores.directory.journal import Batch, Entry
 from afterrun.stores.directory.mounts import is_mounted, mounts_below
@@ -56,8 +57,8 @@ class Movable(Protocol):
 class DirectoryTransaction:
     """One batch, behind the store protocol. ``held`` are the seconds that runs were not in their place."""
 
-    def __init__(self, sweeping: Sweeping, kind: Movable, *, trash: bool) -> None:
-        """Prepare a batch; with ``trash``, what goes is kept as it is for the trash window."""
+    def __init__(self, sweeping: Sweeping, kind: Movable, *, trash: timedelta | None) -> None:
+        """Prepare a batch; with ``trash``, what goes is kept as it is for so long."""
         self._sweeping = sweeping
         self._root = sweeping.site.root
         self._folders = Folders(self._root.descriptor)
@@ -92,7 +93,7 @@ class DirectoryTransaction:
             self._stop()
         self._sweeping.done.skipped["came-back"] += len({entry.unit for entry in back})
         self._sweeping.done.went(self._kind.kind, sorted(going))
-        if going and not self._trash:
+        if going and self._trash is None:
             self._delete()
         self._folders.close()
         self._settle()
@@ -174,14 +175,17 @@ class DirectoryTransaction:
     def _commit(self, going: Collection[str]) -> None:
         """Write durably that what is left goes."""
         self._sweeping.check()
-        batch = self._batch.having("trash" if self._trash else "deleting", frozenset(going))
+        if self._trash is None:
+            batch = self._batch.having("deleting", frozenset(going))
+        else:
+            batch = self._batch.having("trash", frozenset(going), until=_now() + micros(self._trash))
         try:
             self._sweeping.journal.write(batch)
         except OSError:
             self._put_back([entry for entry in self._moved if entry.unit in going])
             raise
         self._batch = batch
-        if self._trash:
+        if self._trash is not None:
             for unit in self._going:
                 self._count(self._kind.taken(unit))
 
@@ -207,7 +211,7 @@ class DirectoryTransaction:
         self._sweeping.notices.extend(self.left)
         if not self._batch.entries:
             self._sweeping.journal.forget(self._batch)
-        elif not self._trash or self.left:
+        elif self._trash is None or self.left:
             with suppress(OSError):
                 self._sweeping.journal.settle(self._batch)
 

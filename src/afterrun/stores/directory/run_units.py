@@ -15,13 +15,14 @@ from afterrun.core.judge import Group, Rank, rank
 from afterrun.core.store import Census, Cursor, Outside, Page, Stream
 from afterrun.core.times import CLOCK_SKEW, Instant, micros
 from afterrun.core.tree import build_units
+from afterrun.stores.directory.discovery import Discovery
 from afterrun.stores.directory.entries import MALFORMED, Entry, read_entry
 from afterrun.stores.directory.folders import Folders, Inside
 from afterrun.stores.directory.kind import DirectoryKind, Work
 from afterrun.stores.directory.looks import Look, Looker
 from afterrun.stores.directory.names import shown
 from afterrun.stores.directory.removal import Places, Target
-from afterrun.stores.directory.run_index import RunIndex
+from afterrun.stores.directory.run_index import Reader, RunIndex, free_key, key_of
 from afterrun.stores.directory.site import Site
 
 STREAMS: Final = (Stream("folders", indexed=True),)
@@ -273,6 +274,8 @@ class RunUnits(DirectoryKind):
         with Folders(self.site.root.descriptor) as folders:
             entries = {key: self._read_again(key, place, folders) for key, place in places.items()}
         there = {key: entry for key, entry in entries.items() if entry is not None}
+        if any(len(unit.members) > 1 for unit in units):
+            there.update(self._newcomers())
         index = RunIndex(there, self.site)
         looks: dict[Key, Look] = {}
         with closing(Looker(self.site)) as looker:
@@ -280,6 +283,17 @@ class RunUnits(DirectoryKind):
             roots = [source.row(unit.key) for unit in units if unit.key in there]
             found = build_units(source, roots, index.model)
         self._again = {unit.key: _taken(unit, looks) for unit in found}
+        return found
+
+    def _newcomers(self) -> dict[Key, Entry]:
+        """Return runs that were not there when all were scanned: one may be a child of a tree that goes."""
+        reader = Reader(self.site)
+        found: dict[Key, Entry] = {}
+        with closing(reader):
+            for proposal in Discovery(self.site, self.site.runs).proposals():
+                key = key_of(self.site, proposal)
+                if key not in self.index.entries and (entry := reader.entry(proposal)) is not None:
+                    found[free_key(key, entry, self.index.entries)] = entry
         return found
 
     def _read_again(self, key: Key, place: tuple[str, ...], folders: Folders) -> Entry | None:

@@ -17,7 +17,7 @@ from afterrun.stores.directory.maintenance import note_pass
 from afterrun.stores.directory.result_units import ResultUnits
 from afterrun.stores.directory.run_units import RunUnits
 from afterrun.stores.directory.site import Root, Site, failure
-from afterrun.stores.directory.sweeping import TRASH_WINDOW, sweeping
+from afterrun.stores.directory.sweeping import sweeping
 from afterrun.stores.directory.trash import Returned, restore
 
 
@@ -80,7 +80,7 @@ class DirectoryStore:
         with sweeping(self.site, break_token=self._break_token) as held:
             self.work.held = held
             try:
-                held.notices.extend(settle(held, window=self.work.trash or TRASH_WINDOW).faults)
+                held.notices.extend(settle(held).faults)
                 yield
             finally:
                 self.work.held = None

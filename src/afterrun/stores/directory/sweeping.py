@@ -18,7 +18,7 @@ from afterrun.stores.directory.names import OURS
 from afterrun.stores.directory.site import Site
 
 TRASH_WINDOW: Final = timedelta(hours=24)
-"""How long a tombstone in the trash can be put back."""
+"""How long what goes to the trash can be put back, unless somebody says otherwise."""
 
 MAX_IDS: Final = 100
 """Ids of removed units that one pass remembers for its log."""
