@@ -13,6 +13,8 @@ from afterrun.profiles.directory import DirectoryProfile
 from afterrun.profiles.loader import check_profile, read_profile_file
 
 FOLDER: Final = "directories"
+FOLDER_UNITS: Final = "directory"
+"""The kind of units by which a profile is known to be of a directory."""
 
 
 @cache

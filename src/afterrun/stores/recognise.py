@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from afterrun.core.facts import key_text, readable
 from afterrun.core.store import Marks
+from afterrun.stores.directory.store import DirectoryStore
 from afterrun.stores.sql.binding import RUN
 from afterrun.stores.sql.literals import literal
 from afterrun.stores.sql.store import SqlStore
@@ -33,13 +34,17 @@ EMPTIED: Final = (
 )
 
 
-def subject_of(store: SqlStore) -> str:
+def subject_of(store: SqlStore | DirectoryStore) -> str:
     """Return what of a file is meant: it may hold the runs of several engines."""
+    if isinstance(store, DirectoryStore):
+        return store.subject
     return f"{store.profile_name}:{store.binding.tree.table}"
 
 
-def marks_of(store: SqlStore) -> Marks:
+def marks_of(store: SqlStore | DirectoryStore) -> Marks:
     """Return what this file will be known by; nothing for a store that a server has under its own name."""
+    if isinstance(store, DirectoryStore):
+        return store.marks()
     path = store.lock_path
     if path is None:
         return Marks()
@@ -59,7 +64,7 @@ def _newest(store: SqlStore) -> sa.Select[Any]:
     return newest.where(tie > last.select_from(others).scalar_subquery() - literal(SPAN))
 
 
-def other_file(store: SqlStore, *, known: Marks, here: Marks) -> str:
+def other_file(store: SqlStore | DirectoryStore, *, known: Marks, here: Marks) -> str:
     """Say why the file that is ``here`` is not the one that is ``known``; an empty text if it may be."""
     if not (known.file and here.file):
         return ""

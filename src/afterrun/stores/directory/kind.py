@@ -125,5 +125,9 @@ class DirectoryKind:
             )
         return DirectoryTransaction(self.work.held, self, trash=self.work.trash)
 
+    def statements(self) -> Mapping[str, str]:
+        """Return none: folders are read by no statements."""
+        return {}
+
     def settle(self) -> None:
         """Do nothing: a batch leaves nothing for afterwards."""

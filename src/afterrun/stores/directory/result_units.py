@@ -155,6 +155,7 @@ class ResultUnits(DirectoryKind):
             blocked=_first(blocked, counted),
             protected=_first(protected, counted),
             settled=end is not None,
+            run=entry.run or None,
         )
 
     def _looker(self) -> ResultLooker:

@@ -89,11 +89,13 @@ class RunUnits(DirectoryKind):
         self._index: RunIndex | None = None
         self._looks: dict[Key, Look] = {}
         self._again: dict[Key, Mapping[str, int]] = {}
+        self.widest: Instant | None = None
 
     def forget(self) -> None:
         """Forget what was scanned."""
         self._index = None
         self._looks = {}
+        self.widest = None
 
     @property
     def index(self) -> RunIndex:
@@ -127,7 +129,10 @@ class RunUnits(DirectoryKind):
         ends = (entry.end for entry in self.index.entries.values())
         return max((end for end in ends if end is not None and 0 <= end <= latest), default=None)
 
-    def _in_range(self, key: Key, cutoff: Instant) -> bool:
+    def in_range(self, key: Key, cutoff: Instant) -> bool:
+        """Say whether pages up to a cutoff yield this root; ``widest`` makes them reach further."""
+        if self.widest is not None:
+            cutoff = max(cutoff, self.widest)
         index = self.index
         if index.status(key) is Status.LIVE:
             return False
@@ -139,7 +144,7 @@ class RunUnits(DirectoryKind):
         keys = self._after(cursor)[:limit]
         if not keys:
             return Page([], 0, None)
-        units = self._build([key for key in keys if self._in_range(key, cutoff)])
+        units = self._build([key for key in keys if self.in_range(key, cutoff)])
         following = Cursor(cursor.stream, None, str(keys[-1])) if len(keys) == limit else None
         return Page(units, len(keys), following)
 
@@ -154,7 +159,7 @@ class RunUnits(DirectoryKind):
     def remaining(self, cursor: Cursor, *, cutoff: Instant, streams: Collection[int]) -> int:
         """Count candidates after the cursor."""
         left = self._after(cursor) if streams else []
-        return sum(1 for key in left if self._in_range(key, cutoff))
+        return sum(1 for key in left if self.in_range(key, cutoff))
 
     def _after(self, cursor: Cursor) -> Sequence[Key]:
         """Return the roots behind a cursor, in order."""
@@ -229,7 +234,7 @@ class RunUnits(DirectoryKind):
         for key in self.index.order:
             size = len(index.tree(key)) if index.below(key) else 1
             reached += size
-            if cutoff is not None and self._in_range(key, cutoff):
+            if cutoff is not None and self.in_range(key, cutoff):
                 inside += size
                 continue
             members += size
@@ -263,6 +268,12 @@ class RunUnits(DirectoryKind):
         """Return bytes on disk, and folders and files."""
         looks = [self._looks[key].inside for unit in units for key in unit.members if key in self._looks]
         return sum(i.size for i in looks), sum(i.folders + i.files for i in looks)
+
+    def measure_all(self, keys: Sequence[Key]) -> tuple[int, int]:
+        """Walk through the folders of runs, whatever their state; return bytes, and folders and files."""
+        with closing(Looker(self.site)) as looker:
+            inside = [looker.look(self.index.entries[key]).inside for key in keys]
+        return sum(i.size for i in inside), sum(i.folders + i.files for i in inside)
 
     def targets(self, unit: Unit) -> Sequence[Target]:
         """Return the members of a unit and where they are, the root first."""

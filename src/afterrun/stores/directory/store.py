@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
+from typing import NamedTuple
 
 from afterrun.core.errors import StoreFailure
-from afterrun.core.store import Schema
+from afterrun.core.store import Marks, Schema, Stream
+from afterrun.core.times import Instant
 from afterrun.profiles.directory import DirectoryProfile
 from afterrun.stores.directory.journal import looking
 from afterrun.stores.directory.kind import Work
@@ -19,6 +21,13 @@ from afterrun.stores.directory.run_units import RunUnits
 from afterrun.stores.directory.site import Root, Site, failure
 from afterrun.stores.directory.sweeping import sweeping
 from afterrun.stores.directory.trash import Returned, restore
+
+
+class Sizes(NamedTuple):
+    """Bytes of a store on disk, and of those the part that holds nothing."""
+
+    total: int
+    free: int
 
 
 class DirectoryStore:
@@ -68,6 +77,65 @@ class DirectoryStore:
     def schema(self) -> Schema:
         """Return the layout, and what forbids removal."""
         return self.runs.schema()
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of units that is swept first."""
+        return self.runs.kind
+
+    @property
+    def hold(self) -> float:
+        """Return the seconds for which runs may be out of their place."""
+        return self.runs.hold
+
+    @property
+    def digest(self) -> str:
+        """Return nothing: a directory has no shape that could be compared."""
+        return ""
+
+    @property
+    def lock_path(self) -> None:
+        """Return nothing: the lock lies within."""
+        return
+
+    def now(self) -> Instant:
+        """Read this machine's clock, and begin a new look at the store."""
+        for kind in self.kinds:
+            kind.forget()
+        return self.runs.now()
+
+    def newest(self, now: Instant) -> Instant | None:
+        """Return the newest credible time of any run."""
+        return self.runs.newest(now)
+
+    def streams(self) -> tuple[Stream, ...]:
+        """Return the order in which runs come."""
+        return self.runs.streams()
+
+    def has_rows(self, stream: int) -> bool:
+        """Say whether there is any run."""
+        return self.runs.has_rows(stream)
+
+    def sizes(self) -> Sizes:
+        """Return nothing: measuring a directory means to walk through all of it."""
+        return Sizes(total=0, free=0)
+
+    @property
+    def subject(self) -> str:
+        """Return what of the directory is meant."""
+        return f"{self.profile_name}:{self.profile.units.directory.runs[0]}"
+
+    def marks(self) -> Marks:
+        """Return what this directory will be known by."""
+        return Marks(str(self.site.root.inode))
+
+    def known(self, texts: Collection[str]) -> frozenset[str]:
+        """Return those of these ids that a run has."""
+        return self.runs.known(texts)
+
+    def before_sweep(self) -> AbstractContextManager[None]:
+        """Hold nothing more: the engine's lock is taken with our own."""
+        return nullcontext()
 
     def heed(self, halt: Callable[[], bool]) -> None:
         """Stop whatever runs as soon as this says yes, until another one is given."""
