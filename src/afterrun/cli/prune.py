@@ -116,8 +116,8 @@ def _check_backup(backup: BackupOrder | None, *, no_backup: bool) -> None:
 def _check_consent(backup: BackupOrder | None, *, spared: bool, yes: bool) -> None:
     if backup is None and not spared:
         raise click.UsageError(
-            "--apply needs --backup ABSOLUTE_PATH, which writes what goes to a new file first, or --no-backup. "
-            "Of a directory, --trash D keeps what goes for so long"
+            "--apply needs --backup ABSOLUTE_PATH, which writes what goes to a new file first, or "
+            "--no-backup; of a directory, --trash D keeps what goes"
         )
     if not yes and not (sys.stdin and sys.stdin.isatty()):
         raise click.UsageError("--apply needs --yes where nobody can answer: standard input is no terminal")

@@ -115,8 +115,17 @@ def _of_directory(store: DirectoryStore, policy: Policy, *, now: Instant) -> Pas
         raise Refused(
             "no-generations", "the policy has rules for generations alone, and a directory has none"
         )
-    passes = [Pass(kind, make_plan(kind, policy, now=now)) for kind in store.kinds]
-    return Passes(policy, passes[0], tuple(passes))
+    runs = Pass(store.runs, make_plan(store.runs, policy, now=now))
+    results = store.results
+    if results is None:
+        return Passes(policy, runs, (runs,))
+
+    def leaving(ids: Collection[str]) -> Collection[str]:
+        return [run for run, unit in store.runs.units_of(ids).items() if _goes(unit, runs.plan)]
+
+    # what is in the trash can come back, and its results stay with it
+    results.leaving = leaving if store.work.trash is None else None
+    return Passes(policy, runs, (runs, Pass(results, make_plan(results, policy, now=now))))
 
 
 def _generations(store: SqlStore, policy: Policy, trees: Plan | None, *, now: Instant) -> Iterator[Pass]:

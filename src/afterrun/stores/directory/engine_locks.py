@@ -26,16 +26,20 @@ DAY: Final = 86_400.0
 TRIES: Final = 4
 
 
-def engine_lock(name: EngineLock | None, root: int) -> AbstractContextManager[None]:
-    """Hold the engine's own lock, if it has one. Raises `StoreLocked` if the engine is at work."""
-    return nullcontext() if name is None else _pi_lock(root)
+def engine_lock(name: EngineLock | None, root: int, *, ours: int) -> AbstractContextManager[None]:
+    """Hold the engine's own lock, if it has one. Raises `StoreLocked` if the engine is at work.
+
+    ``ours`` is our own folder in the store, where the lock is made whole before it is put in its place: one
+    without an owner would keep the engine from its work for a day.
+    """
+    return nullcontext() if name is None else _pi_lock(root, ours)
 
 
 @contextmanager
-def _pi_lock(root: int) -> Iterator[None]:
+def _pi_lock(root: int, ours: int) -> Iterator[None]:
     token = secrets.token_hex(16)
     try:
-        _take(root, token)
+        _take(root, token, ours)
     except OSError as error:
         raise Refused("rights", f"the engine's lock {PI_LOCK} cannot be made: {error.strerror}") from None
     try:
@@ -43,24 +47,32 @@ def _pi_lock(root: int) -> Iterator[None]:
     finally:
         with suppress(OSError):
             if _owner(root).get("token") == token:
-                remove_entry(PI_LOCK, root, device=os.fstat(root).st_dev)
+                aside = f"lock-{secrets.token_hex(8)}"
+                rename_new(PI_LOCK, aside, at=root, to=ours)
+                remove_entry(aside, ours, device=os.fstat(ours).st_dev)
 
 
-def _take(root: int, token: str) -> None:
-    for _ in range(TRIES):
-        try:
-            os.mkdir(PI_LOCK, 0o700, dir_fd=root)
-        except FileExistsError:
-            if not _is_stale(root):
-                raise StoreLocked("the engine's own retention is at work; try again later") from None
-            _put_aside(root)
-        else:
-            _write(root, token)
-            return
-    raise StoreLocked("the engine's own retention takes its lock again and again; try again later")
+def _take(root: int, token: str, ours: int) -> None:
+    made = f"lock-{token}"
+    _write(ours, made, token)
+    try:
+        for _ in range(TRIES):
+            try:
+                rename_new(made, PI_LOCK, at=ours, to=root)
+            except FileExistsError:
+                if not _is_stale(root):
+                    raise StoreLocked("the engine's own retention is at work; try again later") from None
+                _put_aside(root)
+            else:
+                return
+        raise StoreLocked("the engine's own retention takes its lock again and again; try again later")
+    finally:
+        with suppress(FileNotFoundError):
+            remove_entry(made, ours, device=os.fstat(ours).st_dev)
 
 
-def _write(root: int, token: str) -> None:
+def _write(ours: int, made: str, token: str) -> None:
+    os.mkdir(made, 0o700, dir_fd=ours)
     start = start_of(os.getpid())
     owner = {
         "version": 1,
@@ -70,7 +82,7 @@ def _write(root: int, token: str) -> None:
         "startedAt": int(time.time() * 1_000),
         "processStartIdentity": f"linux:{start}",
     }
-    folder = open_folder(PI_LOCK, root)
+    folder = open_folder(made, ours)
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(PI_OWNER, flags, 0o600, dir_fd=folder)

@@ -120,11 +120,22 @@ def _handoff(record: dict[str, Any], results: Results) -> str | None:
 class ResultLooker:
     """Looks at what holds results: their runs, tombstones, references. Made anew for each page and batch."""
 
-    def __init__(self, site: Site, results: Results, tombstones: frozenset[str]) -> None:
-        """Read the surroundings; ``tombstones`` are ids of runs that our own journal still names."""
+    def __init__(
+        self,
+        site: Site,
+        results: Results,
+        tombstones: frozenset[str],
+        *,
+        leaving: frozenset[str] = frozenset(),
+    ) -> None:
+        """Read the surroundings; ``tombstones`` are ids of runs that our own journal still names.
+
+        ``leaving`` are ids of runs that go before any result does, so their folders hold nothing.
+        """
         self._site = site
         self._results = results
         self._tombstones = tombstones
+        self._leaving = leaving
         self._prefix = site.runs[0].parts[: site.runs[0].fixed]
         self.references = References(site)
         self.stray: list[tuple[str, ...]] = []
@@ -167,7 +178,7 @@ class ResultLooker:
         return next((part for part in protect if isinstance(part, Manifest)), None)
 
     def _is_there(self, run: str) -> bool:
-        return self._stat((*self._prefix, run))
+        return run not in self._leaving and self._stat((*self._prefix, run))
 
     def _stat(self, path: tuple[str, ...]) -> bool:
         return lstat_at(self._site.root.descriptor, path) is not None

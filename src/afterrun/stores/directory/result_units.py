@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Final
 
@@ -32,7 +32,11 @@ SESSION: Final = "1"
 
 
 class ResultUnits(DirectoryKind):
-    """The kind ``result``. Names are scanned once a plan; contents are read page by page."""
+    """The kind ``result``. Names are scanned once a plan; contents are read page by page.
+
+    ``leaving`` says which of these runs go before any result does: pages count their results as what will
+    have no run any more. Before one is removed, its run is looked for without that.
+    """
 
     kind = "result"
 
@@ -44,6 +48,7 @@ class ResultUnits(DirectoryKind):
         self._areas: dict[str, int] = {}
         self._seen: dict[Key, ResultEntry] = {}
         self._again: dict[Key, Mapping[str, int]] = {}
+        self.leaving: Callable[[Collection[str]], Collection[str]] | None = None
         self._faults: tuple[Reason, ...] = ()
 
     def forget(self) -> None:
@@ -133,7 +138,9 @@ class ResultUnits(DirectoryKind):
     def _units(self, entries: Sequence[ResultEntry], *, cutoff: Instant | None) -> list[Unit]:
         if not entries:
             return []
-        with closing(self._looker()) as looker:
+        runs = {run for entry in entries for run in (entry.run, *entry.parents)}
+        leaving = frozenset(() if self.leaving is None else self.leaving(runs))
+        with closing(self._looker(leaving)) as looker:
             return [self._unit(entry, self._flags(looker, entry, cutoff)) for entry in entries]
 
     def _unit(self, entry: ResultEntry, flags: Sequence[Flag]) -> Unit:
@@ -158,8 +165,8 @@ class ResultUnits(DirectoryKind):
             run=entry.run or None,
         )
 
-    def _looker(self) -> ResultLooker:
-        return ResultLooker(self.site, self._results, self._tombstones())
+    def _looker(self, leaving: frozenset[str] = frozenset()) -> ResultLooker:
+        return ResultLooker(self.site, self._results, self._tombstones(), leaving=leaving)
 
     @staticmethod
     def _flags(looker: ResultLooker, entry: ResultEntry, cutoff: Instant | None) -> list[Flag]:

@@ -175,6 +175,13 @@ class RunUnits(DirectoryKind):
             raise UnitNotFound(f"no run of {self.site.url} has the id {shown(text)!r}")
         return self._build([index.root_of(key)])[0]
 
+    def units_of(self, ids: Collection[str]) -> Mapping[str, Unit]:
+        """Return the unit that each of these runs belongs to, for those that are there."""
+        index = self.index
+        roots = {run: index.root_of(index.ids[run]) for run in ids if run in index.ids}
+        units = {unit.key: unit for unit in self._build(list(dict.fromkeys(roots.values())))}
+        return {run: units[root] for run, root in roots.items()}
+
     def known(self, texts: Collection[str]) -> frozenset[str]:
         """Return those of these ids that a run has."""
         return frozenset(text for text in texts if text in self.index.entries)

@@ -60,7 +60,7 @@ def sweeping(site: Site, *, break_token: str | None = None) -> Iterator[Sweeping
     with ExitStack() as held:
         folder = held.enter_context(site.ours())
         lock = held.enter_context(DirectoryLock(folder, url=site.url, break_token=break_token))
-        held.enter_context(engine_lock(site.profile.lock, site.root.descriptor))
+        held.enter_context(engine_lock(site.profile.lock, site.root.descriptor, ours=folder))
         journal = Journal(folder)
         held.callback(journal.close)
         journal.clear_new()
