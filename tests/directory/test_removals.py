@@ -401,6 +401,26 @@ def test_a_pass_leaves_one_line_in_a_bounded_log(tree: PiTree) -> None:
     assert (second["removed"], second["ids"]) == ({}, [])
 
 
+def test_index_entries_go_after_their_run(tree: PiTree) -> None:
+    """An old entry of a run that is not there goes; a new one, one of a run that stays, and others stay."""
+    index = tree.runs / ".terminal-runs" / "session"
+    index.mkdir(parents=True)
+    tree.run("gone")
+    tree.run("stays", state="running")
+    names = {
+        "old": "1700000000000000-gone.json",
+        "kept": "1700000000000000-stays.json",
+        "new": "1700000000000001-gone.json",
+        "other": "notes.json",
+    }
+    for name in names.values():
+        (index / name).write_text("{}")
+        if name != names["new"]:
+            os.utime(index / name, (tree.old, tree.old))
+    Pass(tree.root).run()
+    assert {path.name for path in index.iterdir()} == {names["kept"], names["new"], names["other"]}
+
+
 def test_removal_needs_the_lock(tree: PiTree) -> None:
     """A batch of a store that is not held removes nothing."""
     tree.run("r")

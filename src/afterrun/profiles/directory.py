@@ -196,13 +196,23 @@ Reference = Annotated[
 ]
 
 
+class Index(Model):
+    """Files by which the engine finds runs, and that mean nothing without them.
+
+    ``name`` is that of such a file: ``{id}`` stands for the run's id, ``?`` for any one character.
+    """
+
+    files: Pattern
+    name: Annotated[Name, AfterValidator(_is_template)]
+
+
 class Directories(Model):
     """Runs that are folders.
 
     ``runs`` are patterns of these folders. ``marks`` are patterns of files of which a run has at least one,
     so that no other folder is taken for a run. Without ``status``, ``ended = "by-age"`` says that a run has
     ended when nothing in its folder was written for as long as the policy keeps it, and nobody has it open;
-    else nothing is removed.
+    else nothing is removed. ``indexes`` are cleared of entries whose run has gone.
     """
 
     runs: tuple[Pattern, ...] = Field(min_length=1)
@@ -210,6 +220,7 @@ class Directories(Model):
     status: StatusFile | None = None
     ended: Literal["by-state", "by-age"] = "by-state"
     protect: tuple[Reference, ...] = ()
+    indexes: tuple[Index, ...] = ()
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:

@@ -119,16 +119,14 @@ def read_file(name: str, at: int, *, limit: int) -> tuple[bytes, os.stat_result]
             raise OSError(errno.EINVAL, "it is no regular file")
         if facts.st_size > limit:
             raise OSError(errno.EFBIG, f"it is larger than {limit} bytes")
-        parts = []
-        left = limit + 1
-        while left > 0 and (part := os.read(descriptor, min(left, 1 << 20))):
-            parts.append(part)
-            left -= len(part)
+        raw = os.read(descriptor, facts.st_size + 1)
+        while len(raw) > facts.st_size and len(raw) <= limit and (more := os.read(descriptor, 1 << 20)):
+            raw += more
     finally:
         os.close(descriptor)
-    if left <= 0:
+    if len(raw) > limit:
         raise OSError(errno.EFBIG, f"it is larger than {limit} bytes")
-    return b"".join(parts), facts
+    return raw, facts
 
 
 def read_at(root: int, path: Sequence[str], *, limit: int) -> bytes:
@@ -144,43 +142,42 @@ def changed(facts: os.stat_result) -> Instant:
 
 def look_inside(folder: int) -> Inside:
     """Walk a run's folder: the newest change, what it takes, and whether another device begins there."""
-    facts = os.fstat(folder)
-    walk = _Walk(facts.st_dev)
-    walk.visit(facts)
+    walk = _Walk(os.fstat(folder))
     walk.enter(folder, 1)
     return walk.found()
 
 
 class _Walk:
-    def __init__(self, device: int) -> None:
-        self._device = device
-        self._newest: Instant = 0
-        self._folders = self._files = self._size = self._entries = 0
-        self._foreign = self._deep = False
-        self._inodes: set[int] = set()
-        self._names: list[str] = []
+    """One walk. Most folders have a few files, so each entry is handled in one loop."""
 
-    def visit(self, facts: os.stat_result) -> None:
-        self._newest = max(self._newest, changed(facts))
-        self._foreign = self._foreign or facts.st_dev != self._device
-        if stat.S_ISDIR(facts.st_mode):
-            self._folders += 1
-        else:
-            self._files += 1
-            self._size += facts.st_blocks * 512
-        self._inodes.add(facts.st_ino)
+    def __init__(self, own: os.stat_result) -> None:
+        """Begin with the run's own folder."""
+        self._device = own.st_dev
+        self._newest = own.st_mtime_ns
+        self._folders, self._files, self._blocks = 1, 0, 0
+        self._foreign = self._deep = False
+        self._inodes: set[int] = {own.st_ino}
+        self._names: tuple[str, ...] = ()
 
     def enter(self, folder: int, depth: int) -> None:
+        """Take in everything in a folder, then what is below it. Raises `OSError`."""
         below = []
         with os.scandir(folder) as entries:
-            for entry in entries:
-                self._entries += 1
+            listed = list(entries)
+            if depth == 1:
+                self._names = tuple([entry.name for entry in listed])
+            for entry in listed:
                 facts = entry.stat(follow_symlinks=False)
-                self.visit(facts)
-                if depth == 1:
-                    self._names.append(entry.name)
+                self._newest = max(self._newest, facts.st_mtime_ns)
+                self._inodes.add(facts.st_ino)
+                if facts.st_dev != self._device:
+                    self._foreign = True
                 if stat.S_ISDIR(facts.st_mode):
                     below.append(entry.name)
+                else:
+                    self._files += 1
+                    self._blocks += facts.st_blocks
+        self._folders += len(below)
         for name in below:
             if depth >= MAX_DEPTH:
                 self._deep = True
@@ -192,16 +189,17 @@ class _Walk:
                 os.close(descriptor)
 
     def found(self) -> Inside:
+        """Return what was found."""
         return Inside(
-            self._newest,
+            self._newest // 1_000,
             self._folders,
             self._files,
-            self._size,
-            self._entries,
+            self._blocks * 512,
+            self._folders + self._files - 1,
             self._foreign,
             self._deep,
             frozenset(self._inodes),
-            tuple(self._names),
+            self._names,
         )
 
 
@@ -226,14 +224,19 @@ def rename_new(old: str, new: str, *, at: int, to: int | None = None) -> None:
 
 
 def remove_entry(
-    name: str, at: int, *, device: int, halt: Callable[[], bool] = lambda: False
+    name: str,
+    at: int,
+    *,
+    device: int,
+    halt: Callable[[], bool] = lambda: False,
+    facts: os.stat_result | None = None,
 ) -> tuple[int, int]:
     """Remove a file, or a folder with all that is in it; return how many folders and files went.
 
-    Nothing on another device is touched. Raises `OSError`, and `InterruptedError` once ``halt`` says yes:
-    what is left is removed by calling it again.
+    ``facts`` are what was just seen of it. Nothing on another device is touched. Raises `OSError`, and
+    `InterruptedError` once ``halt`` says yes: what is left is removed by calling it again.
     """
-    facts = os.stat(name, dir_fd=at, follow_symlinks=False)
+    facts = os.stat(name, dir_fd=at, follow_symlinks=False) if facts is None else facts
     if facts.st_dev != device:
         raise OSError(errno.EXDEV, "another file system begins there", name)
     if not stat.S_ISDIR(facts.st_mode):

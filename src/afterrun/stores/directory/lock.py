@@ -49,6 +49,7 @@ class DirectoryLock:
         self.token = secrets.token_hex(16)
         self._mark = f'"{self.token}"'.encode()
         self._place = (0, 0)
+        self._seen: tuple[int, ...] = ()
         self._held: int | None = None
         self._own: int | None = None
         self._over = threading.Event()
@@ -84,13 +85,24 @@ class DirectoryLock:
     def check(self) -> None:
         """Make sure that the lock is still ours. Raises `StoreFailure` if it is not."""
         try:
-            there = os.stat(LOCK, dir_fd=self._folder, follow_symlinks=False)
-            ours = (there.st_ino, there.st_dev) == self._place and self._own is not None
-            raw = read_file(OWNER, self._own, limit=MAX_OWNER_BYTES)[0] if ours and self._own else b""
+            lost = not self._is_ours()
         except OSError:
-            raw = b""
-        if self._mark not in raw:
+            lost = True
+        if lost:
             raise StoreFailure("lock-lost", "another one has broken the sweep lock; nothing more is done")
+
+    def _is_ours(self) -> bool:
+        """Look whether our folder is the lock, and read its token again unless nothing was written to it."""
+        there = os.stat(LOCK, dir_fd=self._folder, follow_symlinks=False)
+        if self._own is None or (there.st_ino, there.st_dev) != self._place:
+            return False
+        file = os.stat(OWNER, dir_fd=self._own, follow_symlinks=False)
+        seen = (file.st_ino, file.st_mtime_ns, file.st_ctime_ns, file.st_size)
+        if seen != self._seen:
+            if self._mark not in read_file(OWNER, self._own, limit=MAX_OWNER_BYTES)[0]:
+                return False
+            self._seen = seen
+        return True
 
     def _take(self) -> None:
         self._clear_leftovers()

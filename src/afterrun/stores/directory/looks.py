@@ -76,7 +76,7 @@ class Looker:
             yield Flag(Reason("mount-point", "something is mounted in its folder"), blocks=True)
         if inside.deep:
             yield Flag(Reason("too-deep", f"its folders are deeper than {MAX_DEPTH} levels"), blocks=True)
-        subject = Subject(entry.run, folder, entry.named, entry.logical)
+        subject = Subject(entry.run, folder, frozenset(inside.names), entry.named, entry.logical)
         yield from self.references.flags(subject)
         device = self._site.root.device
         if is_listed(device, inside.inodes, self._locks) or is_flocked(folder, inside.names):

@@ -28,6 +28,7 @@ def note_pass(held: Sweeping, *, seconds: float) -> None:
         "removed": dict(done.removed),
         "skipped": dict(done.skipped.most_common(MAX_REASONS)),
         "ids": done.ids[:MAX_IDS],
+        "index_entries": done.strays,
         "notices": len(held.notices),
         "seconds": round(seconds, 3),
     }

@@ -20,7 +20,7 @@ MAX_NAME_BYTES: Final = 255
 URI_SAFE: Final = "-_.!~*'()"
 """What JavaScript's encodeURIComponent leaves as it is, beside letters and digits."""
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 _RESERVED: Final = re.compile(r"(?:con|prn|aux|nul|com[1-9]|lpt[1-9])(?:\.|$)", re.IGNORECASE)
 _ENDING: Final = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,7}$")
 
@@ -102,10 +102,10 @@ def shown(name: str) -> str:
 
 def spelled(run: str, code: NameCode) -> tuple[str, ...]:
     """Return the names that an engine may give to a file about a run; none for an id that has none."""
+    if _PLAIN.fullmatch(run) and not _RESERVED.match(run):
+        return (run,)
     if unsafe(run):
         return ()
-    if _PLAIN.fullmatch(run) and code != "pi-segment":
-        return (run,)
     uri = quote(run, safe=URI_SAFE)
     if code == "plain":
         return (run,)

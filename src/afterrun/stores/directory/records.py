@@ -43,6 +43,8 @@ def parse(raw: bytes) -> dict[str, Any] | None:
 
 def values(record: object, path: str) -> list[object]:
     """Return what stands at a path of fields; ``*`` is each item of an array."""
+    if isinstance(record, dict) and "." not in path:
+        return [record[path]] if path in record else []
     found = [record]
     for part in _parts(path):
         following: list[object] = []

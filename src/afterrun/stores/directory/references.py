@@ -45,13 +45,22 @@ UNEXAMINABLE: Final = "\0"
 class Subject(NamedTuple):
     """A run as its references are asked about it: its id, its open folder, what its status names, its end.
 
-    ``named`` holds, for each reference of the profile, the values that the status has for it.
+    ``names`` are those of the entries of its folder. ``named`` holds, for each reference of the profile, the
+    values that the status has for it.
     """
 
     run: str
     folder: int
+    names: frozenset[str]
     named: tuple[tuple[object, ...], ...]
     end: Instant | None
+
+
+NAMING: Final = ("session", "manifest", "owner", "equals")
+"""Kinds of references that read the status."""
+
+IN_FOLDER: Final = ("inside", "lacking", "manifest", "recovery")
+"""Kinds of references that look at the names in the run's folder."""
 
 
 @dataclass(slots=True)
@@ -67,7 +76,9 @@ def named_by(
     record: dict[str, Any] | None, references: Sequence[Reference]
 ) -> tuple[tuple[object, ...], ...]:
     """Return what a status names for each reference; kept from the scan, so that no status is read twice."""
-    return tuple(tuple(_named(record, reference)) for reference in references)
+    return tuple(
+        tuple(_named(record, reference)) if reference.kind in NAMING else () for reference in references
+    )
 
 
 def _named(record: object, reference: Reference) -> Iterator[object]:
@@ -102,6 +113,10 @@ class References:
             for number, reference in enumerate(self._protect)
             if isinstance(reference, Records)
         }
+        numbered = list(enumerate(self._protect))
+        self._by_id = [pair for pair in numbered if isinstance(pair[1], Records | Marker)]
+        self._by_names = [pair for pair in numbered if pair[1].kind in IN_FOLDER]
+        self._by_status = [pair for pair in numbered if pair[1].kind in NAMING]
 
     def notices(self) -> Iterator[str]:
         """Yield what could not be read of the records, for people."""
@@ -114,7 +129,7 @@ class References:
 
     def held(self, run: str) -> Iterator[Flag]:
         """Yield what holds a run by its id alone."""
-        for number, reference in enumerate(self._protect):
+        for number, reference in self._by_id:
             if isinstance(reference, Records):
                 yield from self._by_record(self._waiting[number], reference, run)
             elif isinstance(reference, Marker):
@@ -123,21 +138,24 @@ class References:
     def flags(self, subject: Subject) -> Iterator[Flag]:
         """Yield everything that holds a run whose folder is open."""
         yield from self.held(subject.run)
-        for number, reference in enumerate(self._protect):
-            named = subject.named[number] if subject.named else ()
-            yield from self._in_folder(reference, subject, named)
-            yield from self._in_status(reference, subject, named)
+        for _, reference in self._by_names:
+            there = _has(subject.names, reference.file) if reference.kind in IN_FOLDER else False
+            if there or isinstance(reference, Lacking):
+                yield from self._in_folder(reference, subject, there=there)
+        for number, reference in self._by_status:
+            if subject.named and subject.named[number]:
+                yield from self._in_status(reference, subject, subject.named[number])
 
-    def _in_folder(self, reference: Reference, subject: Subject, named: Sequence[object]) -> Iterator[Flag]:
-        """Yield what files of the run's own folder say."""
+    def _in_folder(self, reference: Reference, subject: Subject, *, there: bool) -> Iterator[Flag]:
+        """Yield what a file of the run's own folder says, or that it is not there."""
         if isinstance(reference, Inside):
-            if self._has(subject.folder, reference.file):
-                yield Flag(Reason(reference.reason, f"its folder has {reference.file}"))
+            yield Flag(Reason(reference.reason, f"its folder has {reference.file}"))
         elif isinstance(reference, Lacking):
-            if not self._has(subject.folder, reference.file):
+            if not there:
                 yield Flag(Reason(reference.reason, f"its folder has no {reference.file}"))
         elif isinstance(reference, Manifest):
-            yield from self._by_manifests(reference, subject.folder, named)
+            name, folder = reference.file, subject.folder
+            yield from _manifest(reference, lambda: read_file(name, folder, limit=MAX_FILE_BYTES)[0])
         elif isinstance(reference, Recovery):
             yield from self._by_recovery(reference, subject)
 
@@ -146,6 +164,8 @@ class References:
         """Yield what the status says, or names."""
         if isinstance(reference, Session):
             yield from sessions(reference.reason, named)
+        elif isinstance(reference, Manifest):
+            yield from manifests(reference, named)
         elif reference.kind == "owner":
             before = None if subject.end is None or subject.end == UNREADABLE else subject.end / SECOND
             if any(lives(pid, before=before) for pid in named):
@@ -229,20 +249,7 @@ class References:
         self._folders = {}
 
     @staticmethod
-    def _has(folder: int, pattern: str) -> bool:
-        if not is_pattern(pattern):
-            return _is_there(pattern, folder)
-        with os.scandir(folder) as entries:
-            return any(fnmatchcase(entry.name, pattern) for entry in entries)
-
-    def _by_manifests(self, reference: Manifest, folder: int, named: Sequence[object]) -> Iterator[Flag]:
-        if _is_there(reference.file, folder):
-            yield from _manifest(
-                reference, lambda: read_file(reference.file, folder, limit=MAX_FILE_BYTES)[0]
-            )
-        yield from manifests(reference, named)
-
-    def _by_recovery(self, reference: Recovery, subject: Subject) -> Iterator[Flag]:
+    def _by_recovery(reference: Recovery, subject: Subject) -> Iterator[Flag]:
         try:
             record = parse(read_file(reference.file, subject.folder, limit=MAX_FILE_BYTES)[0])
         except FileNotFoundError:
@@ -255,6 +262,13 @@ class References:
             yield Flag(Reason(reference.reason, f"{reference.file} names another run"), blocks=True)
         else:
             yield from sessions(reference.reason, texts(record, reference.fields))
+
+
+def _has(names: frozenset[str], pattern: str) -> bool:
+    """Say whether a name fits a pattern."""
+    if not is_pattern(pattern):
+        return pattern in names
+    return any(fnmatchcase(name, pattern) for name in names)
 
 
 def _is_there(name: str, folder: int) -> bool:

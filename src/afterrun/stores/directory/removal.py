@@ -255,7 +255,7 @@ def delete(sweeping: Sweeping, entry: Entry, folders: Folders) -> tuple[int, int
             "journal", f"{shown(entry.tombstone)} is not what the journal says; nothing is deleted"
         )
     at = folders.at(entry.path[:-1])
-    return remove_entry(entry.tombstone, at, device=root.device, halt=sweeping.site.halt)
+    return remove_entry(entry.tombstone, at, device=root.device, halt=sweeping.site.halt, facts=facts)
 
 
 def is_same(entry: Entry, facts: os.stat_result, device: int) -> bool:

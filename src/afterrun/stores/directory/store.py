@@ -19,6 +19,7 @@ from afterrun.stores.directory.maintenance import note_pass
 from afterrun.stores.directory.result_units import ResultUnits
 from afterrun.stores.directory.run_units import RunUnits
 from afterrun.stores.directory.site import Root, Site, failure
+from afterrun.stores.directory.strays import clear_strays
 from afterrun.stores.directory.sweeping import sweeping
 from afterrun.stores.directory.trash import Returned, restore
 
@@ -150,6 +151,8 @@ class DirectoryStore:
             try:
                 held.notices.extend(settle(held).faults)
                 yield
+                if held.done.removed[self.runs.kind] and self.work.trash is None:
+                    held.done.strays = clear_strays(self.site)
             finally:
                 self.work.held = None
                 note_pass(held, seconds=time.monotonic() - began)

@@ -26,11 +26,12 @@ MAX_IDS: Final = 100
 
 @dataclass(slots=True)
 class Done:
-    """What one pass did: units removed by kind, the reasons of those that came back, ids of what went."""
+    """What one pass did: units removed by kind, those that came back, ids of what went, index entries."""
 
     removed: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     ids: list[str] = field(default_factory=list)
+    strays: int = 0
 
     def went(self, kind: str, ids: Sequence[str]) -> None:
         """Note units that went."""
