@@ -186,9 +186,8 @@ def compare(folder: Path, runs: int, rounds: int) -> None:
     say(f"offline against the floor: {ratio:.2f} (limit {LIMIT_RATIO})")
     assert read[0][0] <= LIMIT_ENTRIES
     pause = measure("host", source)
-    say(
-        f"longest time a host's event loop stood still: {pause['pause_ms']:.1f} ms (limit {LIMIT_PAUSE_MS:.0f})"
-    )
+    stood = f"{pause['pause_ms']:.1f} ms (limit {LIMIT_PAUSE_MS:.0f})"
+    say(f"longest time a host's event loop stood still: {stood}")
     shutil.rmtree(source)
 
 
@@ -198,7 +197,8 @@ def look(folder: Path, runs: int) -> None:
     found = worker(__file__, "retained", str(source))
     assert found["stays"] == runs
     say(
-        f"{runs} retained runs: {found['seconds']:.2f} s, each status read {found['statuses'] / runs:.2f} times, "
+        f"{runs} retained runs: {found['seconds']:.2f} s, "
+        f"each status read {found['statuses'] / runs:.2f} times, "
         f"entries read {found['entries'] / (4 * runs):.2f} times their number"
     )
     assert found["statuses"] == runs
