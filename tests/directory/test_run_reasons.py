@@ -200,3 +200,13 @@ def test_a_process_that_has_a_run_keeps_it_and_a_later_one_of_its_id_does_not(tr
         owner.stdin.close()
     assert "live-owner" in found["owned"]
     assert found["later"] == {"expired"}
+
+
+def test_a_run_that_lives_is_told_with_all_that_names_it(tree: PiTree) -> None:
+    """Explained, a live run carries what the indexes and the waits say of it, too."""
+    _active(tree)
+    tree.run("lives", state="running")
+    (tree.runs / ".active-runs" / "lives").touch()
+    tree.wait("w.json", "lives", expires=60)
+    found = verdicts(tree.root)["lives"]
+    assert found == {"protected", "live-member", "active-index", "wait-reference"}

@@ -16,7 +16,7 @@ from afterrun.core.store import Census, Cursor, Outside, Page, Stream
 from afterrun.core.times import CLOCK_SKEW, Instant, micros
 from afterrun.core.tree import build_units
 from afterrun.stores.directory.discovery import Discovery
-from afterrun.stores.directory.entries import MALFORMED, Entry, read_entry
+from afterrun.stores.directory.entries import MALFORMED, Entry, flags_of, read_entry
 from afterrun.stores.directory.folders import Folders, Inside
 from afterrun.stores.directory.kind import DirectoryKind, Work
 from afterrun.stores.directory.looks import Look, Looker
@@ -66,12 +66,12 @@ class RunSource:
         """Look at a run, once. One that has not ended, or that says nothing, is not looked into."""
         found = self._looks.get(key)
         if found is None:
-            entry = self._index.entries[key]
-            ended = self._index.status(key) in (Status.TERMINAL, Status.SUCCESSFUL)
-            if ended and entry.state != MALFORMED:
+            entry, status = self._index.entries[key], self._index.status(key)
+            if status in (Status.TERMINAL, Status.SUCCESSFUL) and entry.state != MALFORMED:
                 found = self._looker.look(entry, self._places.get(key))
             else:
-                found = Look(Inside(), tuple(Flag(fault, blocks=True) for fault in entry.faults))
+                held = self._looker.references.held(entry.run) if status is Status.LIVE else ()
+                found = Look(Inside(), (*flags_of(entry.faults), *held))
             if len(self._looks) >= MAX_LOOKS:
                 self._looks.clear()
             self._looks[key] = found
