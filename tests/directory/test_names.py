@@ -100,10 +100,10 @@ def test_a_template_never_leads_out() -> None:
 def test_mount_points_are_found_below_a_root_only() -> None:
     """The table escapes blanks, tabs, newlines and backslashes."""
     table = (
-        b"36 35 98:0 / / rw - ext4 /dev/root rw\n"
-        b"37 36 98:0 /x /s/runs/a\\040b/m rw - ext4 /dev/root rw\n"
-        b"38 36 98:0 /x /s/runs/new\\012line rw - ext4 /dev/root rw\n"
-        b"39 36 98:0 /x /st/other rw - ext4 /dev/root rw\n"
+        b"36 35 98:0 / / rw - ext4 /dev/sda1 rw\n"
+        b"37 36 98:0 /x /s/runs/a\\040b/m rw - ext4 /dev/sda1 rw\n"
+        b"38 36 98:0 /x /s/runs/new\\012line rw - ext4 /dev/sda1 rw\n"
+        b"39 36 98:0 /x /st/other rw - ext4 /dev/sda1 rw\n"
         b"short\n"
     )
     found = mount_points(table, below="/s")

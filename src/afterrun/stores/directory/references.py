@@ -9,8 +9,6 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -28,15 +26,12 @@ from afterrun.profiles.directory import (
     Session,
 )
 from afterrun.reading import read_small_file
-from afterrun.stores.directory.discovery import Discovery
-from afterrun.stores.directory.folders import changed, folder_at, lstat_at, read_at, read_file
-from afterrun.stores.directory.names import Source, filled, is_pattern, shown
-from afterrun.stores.directory.records import MAX_FILE_BYTES, instant_of, parse, texts, value, values
+from afterrun.stores.directory.folders import folder_at, read_file
+from afterrun.stores.directory.names import filled, is_pattern, shown
+from afterrun.stores.directory.records import MAX_FILE_BYTES, parse, texts, value, values
 from afterrun.stores.directory.site import Site
 from afterrun.stores.directory.usage import lives
-
-PATIENCE: Final[Instant] = 86_400 * SECOND
-"""Age from which a record that nobody can read no longer stops everything."""
+from afterrun.stores.directory.waits import Waits
 
 UNEXAMINABLE: Final = "\0"
 """Stands for the path of a session that is no text: it cannot be looked at."""
@@ -61,15 +56,6 @@ NAMING: Final = ("session", "manifest", "owner", "equals")
 
 IN_FOLDER: Final = ("inside", "lacking", "manifest", "recovery")
 """Kinds of references that look at the names in the run's folder."""
-
-
-@dataclass(slots=True)
-class Waiting:
-    """What the records of one reference say: runs that are held, and what could not be read."""
-
-    held: dict[str, str]
-    unreadable: dict[str, str]
-    stop: str = ""
 
 
 def named_by(
@@ -105,11 +91,11 @@ class References:
     def __init__(self, site: Site, now: Instant | None = None) -> None:
         """Read the records; what is a run's own is read when it is asked about."""
         self._site = site
-        self._now = time.time_ns() // 1_000 if now is None else now
+        moment = time.time_ns() // 1_000 if now is None else now
         self._folders: dict[tuple[str, ...], int | None] = {}
         self._protect = site.profile.units.directory.protect
         self._waiting = {
-            number: self._read(reference)
+            number: Waits(site, reference, now=moment)
             for number, reference in enumerate(self._protect)
             if isinstance(reference, Records)
         }
@@ -131,7 +117,7 @@ class References:
         """Yield what holds a run by its id alone."""
         for number, reference in self._by_id:
             if isinstance(reference, Records):
-                yield from self._by_record(self._waiting[number], reference, run)
+                yield from self._waiting[number].flags(run)
             elif isinstance(reference, Marker):
                 yield from self._by_marker(reference, run)
 
@@ -172,52 +158,6 @@ class References:
                 yield Flag(Reason(reference.reason, "the process that has it lives"))
         elif reference.kind == "equals" and any(word in reference.words for word in named):
             yield Flag(Reason(reference.reason, f"its {reference.field} says so"))
-
-    def _read(self, reference: Records) -> Waiting:
-        waiting = Waiting({}, {})
-        scan = Discovery(self._site, [Source.of(reference.files, folders=False)])
-        for proposal in scan.proposals():
-            self._read_one(reference, waiting, proposal.path)
-        if scan.faults:
-            waiting.stop = f"{scan.faults[0].detail} cannot be read"
-        return waiting
-
-    def _read_one(self, reference: Records, waiting: Waiting, path: tuple[str, ...]) -> None:
-        root, why = self._site.root.descriptor, "it is no JSON object"
-        try:
-            record = parse(read_at(root, path, limit=MAX_FILE_BYTES))
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            record, why = None, str(error.strerror)
-        run = None if record is None else value(record, reference.run)
-        expires: Instant | None = None
-        if record is not None and reference.expires is not None:
-            expires = instant_of(value(record, reference.expires.field), reference.expires.format)
-        if isinstance(run, str) and expires != UNREADABLE:
-            if expires is None or expires > self._now:
-                waiting.held[run] = path[-1]
-            return
-        self._unreadable(waiting, path, why if record is None else "a field is missing or malformed")
-
-    def _unreadable(self, waiting: Waiting, path: tuple[str, ...], why: str) -> None:
-        facts = None
-        with suppress(OSError):
-            facts = lstat_at(self._site.root.descriptor, path)
-        waiting.unreadable["/".join(path)] = why
-        if facts is None or self._now - changed(facts) < PATIENCE:
-            waiting.stop = f"{shown(path[-1])} cannot be read and is not a day old: {why}"
-        else:
-            waiting.held[path[-1].rpartition(".")[0] or path[-1]] = ""
-
-    @staticmethod
-    def _by_record(waiting: Waiting, reference: Records, run: str) -> Iterator[Flag]:
-        if run in waiting.held:
-            name = waiting.held[run]
-            detail = f"{shown(name)} waits for it" if name else "a record of its name cannot be read"
-            yield Flag(Reason(reference.reason, detail), blocks=not name)
-        if waiting.stop:
-            yield Flag(Reason("unreadable-reference", waiting.stop))
 
     def _by_marker(self, reference: Marker, run: str) -> Iterator[Flag]:
         for path in filled(reference.path, run, reference.code):

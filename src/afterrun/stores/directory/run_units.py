@@ -5,77 +5,28 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from typing import Final
 
 from afterrun.core.errors import StoreFailure, UnitNotFound
-from afterrun.core.facts import UNREADABLE, Flag, Key, Reason, Row, Scalar, Status, Unit, key_order, key_text
+from afterrun.core.facts import UNREADABLE, Key, Reason, Scalar, Status, Unit, key_order, key_text
 from afterrun.core.judge import Group, Rank, rank
 from afterrun.core.store import Census, Cursor, Outside, Page, Stream
 from afterrun.core.times import CLOCK_SKEW, Instant, micros
 from afterrun.core.tree import build_units
 from afterrun.stores.directory.discovery import Discovery
-from afterrun.stores.directory.entries import MALFORMED, Entry, flags_of, read_entry
-from afterrun.stores.directory.folders import Folders, Inside
+from afterrun.stores.directory.entries import Entry, read_entry
+from afterrun.stores.directory.folders import Folders
 from afterrun.stores.directory.kind import DirectoryKind, Work
 from afterrun.stores.directory.looks import Look, Looker
 from afterrun.stores.directory.names import shown
 from afterrun.stores.directory.removal import Places, Target
 from afterrun.stores.directory.run_index import Reader, RunIndex, free_key, key_of
+from afterrun.stores.directory.run_source import RunSource
 from afterrun.stores.directory.site import Site
 
 STREAMS: Final = (Stream("folders", indexed=True),)
-MAX_LOOKS: Final = 200_000
-"""Closer looks that one plan remembers."""
-
-
-class RunSource:
-    """Rows of one index, with a closer look at each that is asked for; `core.tree` builds units from it."""
-
-    def __init__(self, index: RunIndex, looker: Looker, looks: dict[Key, Look], places: Places) -> None:
-        """Take an index; ``places`` says where runs are that are not in their place."""
-        self._index = index
-        self._looker = looker
-        self._looks = looks
-        self._places = places
-
-    def rows(self, keys: Sequence[Key]) -> Iterable[Row]:
-        """Return the rows that have these keys."""
-        return [self.row(key) for key in keys if key in self._index.entries]
-
-    def children(self, keys: Sequence[Key]) -> Iterable[Row]:
-        """Return the rows whose parent is one of these keys."""
-        return [self.row(child) for key in keys for child in self._index.below(key)]
-
-    def attached(self, keys: Sequence[Key]) -> Collection[Key]:
-        """Return those of these keys whose row has a parent that exists."""
-        return [key for key in keys if not self._index.is_root(key)]
-
-    def flags(self, keys: Sequence[Key]) -> Mapping[Key, Sequence[Flag]]:
-        """Return what holds these runs."""
-        found = {key: [*self.look(key).flags, *self._index.claimed(key)] for key in keys}
-        return {key: flags for key, flags in found.items() if flags}
-
-    def row(self, key: Key) -> Row:
-        """Return one row, its end the newest of everything in its folder."""
-        entry = self._index.entries[key]
-        return self._index.row(key, self.look(key).newest(entry))
-
-    def look(self, key: Key) -> Look:
-        """Look at a run, once. One that has not ended, or that says nothing, is not looked into."""
-        found = self._looks.get(key)
-        if found is None:
-            entry, status = self._index.entries[key], self._index.status(key)
-            if status in (Status.TERMINAL, Status.SUCCESSFUL) and entry.state != MALFORMED:
-                found = self._looker.look(entry, self._places.get(key))
-            else:
-                held = self._looker.references.held(entry.run) if status is Status.LIVE else ()
-                found = Look(Inside(), (*flags_of(entry.faults), *held))
-            if len(self._looks) >= MAX_LOOKS:
-                self._looks.clear()
-            self._looks[key] = found
-        return found
 
 
 class RunUnits(DirectoryKind):
