@@ -88,6 +88,7 @@ class DirectoryRetention(Retention):
         self._state = StateDirectory(state)
         self._interrupted = NothingInterrupted()
         self._attempts = Attempts(location, state=state)
+        self._location = location
         self._clock = SystemClock()
 
     def outlook(self, policy: Policy, *, calendar: bool = False) -> Outlook:

@@ -129,5 +129,9 @@ class DirectoryKind:
         """Return none: folders are read by no statements."""
         return {}
 
+    def remarks(self) -> Sequence[str]:
+        """Say nothing more: what people should know of a directory stands in its notices."""
+        return ()
+
     def settle(self) -> None:
         """Do nothing: a batch leaves nothing for afterwards."""
