@@ -157,6 +157,12 @@ def test_what_went_to_the_trash_comes_back(filled: PiTree) -> None:
     rest = run_cli("restore", filled.root, "trash", "--json")
     assert rest.code == Exit.DONE
     assert "old-2" in filled.names()
+    records = run_cli("history", filled.root, "--json").json["records"]
+    assert [(record["command"], record["ended"]) for record in records][1:] == [
+        ("restore", "completed"),
+        ("restore", "failed"),
+        ("restore", "completed"),
+    ]
     assert run_cli("restore", filled.root, "/some/backup").code == Exit.USAGE
 
 

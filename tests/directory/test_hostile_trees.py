@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from afterrun.core.errors import StoreFailure
 from directory.pi_tree import Pass, PiTree, opened, planned, surroundings, verdicts
 
 HERE = Path(__file__).parent
@@ -189,15 +190,26 @@ def test_a_forged_journal_leads_nowhere(tree: PiTree, outside: Path) -> None:
         (journal / f"{number}.json").write_text(json.dumps(content))
     (journal / "broken.json").write_text("{")
     (tree.run("r") / "note").touch()
-    mine = Pass(tree.root)
+    (tree.root / ".afterrun").chmod(0o700)
+    tree.result("gone.json", "gone")
+    assert list(verdicts(tree.root, result=True).values()) == [{"blocked", "run-tombstone-present"}]
     with opened(tree.root) as store:
         assert len(list(store.problems())) == 4
         with store.sweep_lock():
             assert store.work.held is not None
             assert len(store.work.held.notices) == 4
-    del mine
     assert untouched(outside)
     assert tree.runs.is_dir()
+
+
+def test_a_folder_of_ours_that_others_can_write_to_is_not_believed(tree: PiTree) -> None:
+    """What stands in the journal decides what is deleted."""
+    tree.run("r")
+    (tree.root / ".afterrun").mkdir()
+    (tree.root / ".afterrun").chmod(0o777)
+    with pytest.raises(StoreFailure, match="by others"):
+        Pass(tree.root).run()
+    assert tree.names() == {"r"}
 
 
 @pytest.fixture

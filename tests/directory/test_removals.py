@@ -229,7 +229,8 @@ def test_what_is_in_the_trash_comes_back_whole(tree: PiTree) -> None:
     _backdate(tree, hours=23)
     Pass(tree.root).run(trash=timedelta(hours=24))
     with opened(tree.root) as store:
-        assert store.restore("r").units == 1
+        with store.sweep_lock():
+            assert store.restore("r").units == 1
         assert list(store.problems()) == []
     assert snapshot(folder) == before
     assert folder.stat().st_mtime == when
@@ -247,7 +248,7 @@ def test_the_trash_is_emptied_after_its_window(tree: PiTree) -> None:
     _backdate(tree, hours=0.2)
     Pass(tree.root).run(trash=trash)
     assert tree.tombstones() == []
-    with opened(tree.root) as store, pytest.raises(UnitNotFound):
+    with opened(tree.root) as store, store.sweep_lock(), pytest.raises(UnitNotFound):
         store.restore("r")
 
 
@@ -259,7 +260,7 @@ def test_a_tombstone_stays_while_a_folder_of_its_name_is_back(tree: PiTree) -> N
     _backdate(tree, hours=30)
     Pass(tree.root).run()
     assert len([path for path in tree.tombstones() if path.parent == tree.runs]) == 1
-    with opened(tree.root) as store, pytest.raises(Refused, match="taken again"):
+    with opened(tree.root) as store, store.sweep_lock(), pytest.raises(Refused, match="taken again"):
         store.restore("r")
 
 

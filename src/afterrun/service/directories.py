@@ -17,15 +17,20 @@ from afterrun.core.policy import Policy
 from afterrun.core.report import Report
 from afterrun.core.space import Reclaim, ReclaimOptions
 from afterrun.service.interrupted import Interrupted
+from afterrun.service.locking import locked
 from afterrun.service.options import SweepOptions, SystemClock
 from afterrun.service.retention import Retention
 from afterrun.state import StateDirectory
 from afterrun.state.attempts import Attempts
+from afterrun.state.restores import restore_on_record
 from afterrun.stores.directory.opening import is_directory, open_directory
 from afterrun.stores.directory.space import nothing_to_reclaim
 from afterrun.stores.directory.store import DirectoryStore
 from afterrun.stores.directory.surroundings import DirectorySurroundings, inspect_directory
 from afterrun.stores.sql.backups import BackupKind, BackupOrder, Restored
+
+NAMED: Final = 20
+"""Units that a restore names which cannot come back."""
 
 TRASH: Final = "trash"
 """What a person names instead of a backup, to put back what is in the trash."""
@@ -61,6 +66,27 @@ class NothingInterrupted(Interrupted):
         """Yield nothing."""
         del lock
         yield from ()
+
+
+class TrashRestorer:
+    """Puts units back from the trash of a store whose lock is held."""
+
+    def __init__(self, store: DirectoryStore) -> None:
+        """Take a store; nothing is done yet."""
+        self._store = store
+        self.so_far: Restored | None = None
+
+    def run(self, backup: Path, run: str | None = None) -> Restored:
+        """Put the unit of one run, or all, back. Raises `UnitNotFound` and `Refused`."""
+        restored = self.so_far = Restored(
+            store=self._store.url, profile=self._store.profile_name, backup=str(backup), made_at=""
+        )
+        found = self._store.restore(run)
+        restored.units, restored.members = found.units, found.members
+        restored.named.extend(found.refused[:NAMED])
+        if found.refused:
+            restored.refused["cannot come back"] = len(found.refused)
+        return restored
 
 
 class DirectoryRetention(Retention):
@@ -127,18 +153,10 @@ class DirectoryRetention(Retention):
         del rest
         if str(backup) != TRASH:
             raise UsageError(f"what went from a directory comes back from its trash: write {TRASH}")
-        found = self.store.restore(run)
-        restored = Restored(
-            store=self.store.url,
-            profile=self.store.profile_name,
-            backup=TRASH,
-            made_at="",
-            units=found.units,
-            members=found.members,
-            named=found.refused[:20],
-        )
-        restored.refused.update({"cannot come back": len(found.refused)} if found.refused else {})
-        return restored
+        with locked(self.store, self._state) as state:
+            restorer = TrashRestorer(self.store)
+            with restore_on_record(state, restorer, store=self.store):
+                return restorer.run(backup, run)
 
     def survey_space(self) -> Reclaim:
         """Say that there is nothing to give back."""

@@ -124,12 +124,13 @@ class ResultLooker:
         self,
         site: Site,
         results: Results,
-        tombstones: frozenset[str],
+        tombstones: frozenset[str] | None,
         *,
         leaving: frozenset[str] = frozenset(),
     ) -> None:
-        """Read the surroundings; ``tombstones`` are ids of runs that our own journal still names.
+        """Read the surroundings.
 
+        ``tombstones`` are ids of runs that our own journal still names, nothing if it cannot be read.
         ``leaving`` are ids of runs that go before any result does, so their folders hold nothing.
         """
         self._site = site
@@ -184,7 +185,10 @@ class ResultLooker:
         return lstat_at(self._site.root.descriptor, path) is not None
 
     def _by_tombstone(self, run: str) -> Iterator[Flag]:
-        if run in self._tombstones:
+        if self._tombstones is None:
+            text = "a file of the journal cannot be read"
+            yield Flag(Reason("run-tombstone-present", text), blocks=True)
+        elif run in self._tombstones:
             yield Flag(Reason("run-tombstone-present", "the folder of its run waits in the trash"))
         marks = self._results.tombstones
         if marks is None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Final
 
-from afterrun.core.errors import StoreFailure, UnitNotFound
+from afterrun.core.errors import UnitNotFound
 from afterrun.core.facts import UNREADABLE, Flag, Key, Reason, Scalar, Unit
 from afterrun.core.judge import Group, Rank, rank
 from afterrun.core.store import Census, Cursor, Outside, Page, Stream
@@ -173,17 +173,15 @@ class ResultUnits(DirectoryKind):
         young = cutoff is not None and entry.end is not None and entry.end >= cutoff and not entry.faults
         return [] if young else list(looker.flags(entry))
 
-    def _tombstones(self) -> frozenset[str]:
-        """Return the ids of runs that our own journal names."""
+    def _tombstones(self) -> frozenset[str] | None:
+        """Return the ids of runs that our own journal names; nothing if a part of it cannot be read."""
         try:
             with looking(self.site.root.descriptor) as journal:
                 batches = [] if journal is None else list(journal.batches())
         except OSError as error:
             raise failure(error, f"the journal of {self.site.url}") from None
         if any(isinstance(batch, str) for batch in batches):
-            raise StoreFailure(
-                "journal", "a file of the journal cannot be read, so it is unknown what it names"
-            )
+            return None
         return frozenset(
             entry.run
             for batch in batches

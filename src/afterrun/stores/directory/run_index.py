@@ -31,7 +31,10 @@ class RunIndex:
         self.entries = entries
         self.faults = tuple(faults)
         self.model = tree_model(site.profile.units.directory)
-        self.ids = {entry.run: key for key, entry in entries.items()}
+        self.ids: dict[str, Key] = {}
+        if site.profile.units.directory.status is not None:  # else the last part of a path names no run
+            for key, entry in entries.items():
+                self.ids.setdefault(entry.run, key)
         self.parents: dict[Key, Key] = {}
         self.claims: dict[Key, list[Key]] = defaultdict(list)
         self._link()

@@ -14,6 +14,9 @@ from afterrun.stores.directory.folders import FOLDER, open_folder
 from afterrun.stores.directory.names import OURS, Source, is_pattern, matches
 
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+WRITABLE_BY_OTHERS: Final = 0o022
+"""Bits of a mode that our own folder must not have: what stands in the journal is believed."""
+
 RIGHTS: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -93,6 +96,8 @@ class Site:
         except OSError as error:
             raise failure(error, f"the folder {OURS} of {self.url}") from None
         try:
+            if os.fstat(folder).st_mode & WRITABLE_BY_OTHERS:
+                raise StoreFailure("rights", f"the folder {OURS} of {self.url} can be written to by others")
             yield folder
         finally:
             os.close(folder)

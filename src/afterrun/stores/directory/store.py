@@ -158,14 +158,13 @@ class DirectoryStore:
                 note_pass(held, seconds=time.monotonic() - began)
 
     def restore(self, run: str | None = None) -> Returned:
-        """Put the unit of one run, or all, back from the trash.
+        """Put the unit of one run, or all, back from the trash. The sweep lock is held.
 
-        Raises `StoreLocked`, `UnitNotFound`, and `Refused` for a run that cannot come back.
+        Raises `UnitNotFound`, and `Refused` for a run that cannot come back.
         """
-        with self.sweep_lock():
-            if self.work.held is None:
-                raise StoreFailure("lock-lost", "the store is not held")
-            return restore(self.work.held, run)
+        if self.work.held is None:
+            raise StoreFailure("lock-lost", "nothing comes back into a directory that is not held")
+        return restore(self.work.held, run)
 
     def problems(self) -> Iterator[str]:
         """Yield a line for each leftover of interrupted work and each folder that cannot be read."""
