@@ -69,6 +69,11 @@ class DirectoryKind:
         """Return the seconds for which runs may be out of their place."""
         return HOLD
 
+    @property
+    def blobs(self) -> None:
+        """Return nothing: what several runs share lies in no run's folder."""
+        return
+
     def schema(self) -> Schema:
         """Return the layout, and what forbids removal."""
         units = self.site.profile.units.directory
