@@ -32,7 +32,7 @@ def test_every_key_of_a_directory_profile_is_documented() -> None:
         if isinstance(part, type) and issubclass(part, Model) and part is not Model
     ]
     keys = {name for part in models for name in _keys(part)}
-    assert {"runs", "places", "expires", "tombstone"} <= keys
+    assert {"runs", "entries", "expires", "tombstone"} <= keys
     assert keys - words() == set()
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StringConstraints, model_validator
 
-from afterrun.profiles.model import Model, Name, Place, Word
+from afterrun.profiles.model import Model, Name, Word
 from afterrun.profiles.registry import EngineLock, NameCode, TimeFormat
 
 MAX_PARTS = 8
@@ -293,13 +293,9 @@ class DirectoryUnits(Model):
 
 
 class DirectoryDetect(Model):
-    """How to tell this engine's store: what is in it.
-
-    ``entries`` must all be there, as patterns. ``places`` are where the engine keeps its store.
-    """
+    """How to tell this engine's store: what is in it. ``entries`` are patterns that must all be there."""
 
     entries: tuple[Pattern, ...] = Field(min_length=1)
-    places: tuple[Place, ...] = ()
 
 
 class DirectoryProfile(Model):
