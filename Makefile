@@ -7,7 +7,9 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 # Every file in benchmarks/ is one measurement; names with a leading underscore are shared parts.
-BENCHMARKS := $(filter-out benchmarks/conftest.py,$(sort $(wildcard benchmarks/[!_]*.py)))
+# The one that needs Node and a network has a target of its own.
+DIFFERENTIAL := benchmarks/pi_subagents_differential.py
+BENCHMARKS := $(filter-out benchmarks/conftest.py $(DIFFERENTIAL),$(sort $(wildcard benchmarks/[!_]*.py)))
 
 # What the type checker reads, as `files` in pyproject.toml, but for folders that do not exist.
 CHECKED := $(wildcard src/afterrun tests benchmarks demo)
@@ -18,7 +20,7 @@ export PIP_ROOT_USER_ACTION := ignore
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help venv tools demo test test-fast test-engines lint bench soak smoke clean
+.PHONY: help venv tools demo test test-fast test-engines lint bench differential soak smoke clean
 
 help: ## list the targets and their time budgets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1|/' | \
@@ -83,6 +85,9 @@ lint: venv ## style, format, types, layers (budget: 1 min)
 bench: venv ## every measurement in benchmarks/, one command each (budget: 45 min)
 	@test -n "$(BENCHMARKS)" || { echo "bench: no benchmarks/*.py"; exit 1; }
 	@set -e; for file in $(BENCHMARKS); do echo "bench: $$file"; $(BIN)/python "$$file"; done
+
+differential: venv ## optional, needs Node: the real npm package pi-subagents judges the same trees (budget: 5 min)
+	@$(BIN)/python $(DIFFERENTIAL)
 
 soak: tools venv ## the long forms of the slow tests (budget: 1 h)
 	@echo "soak"

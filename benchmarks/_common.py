@@ -55,7 +55,7 @@ def worker(script: str, *arguments: str) -> dict[str, Any]:
         check=True,
         capture_output=True,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "tests")},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT / "tests")])},
     )
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer

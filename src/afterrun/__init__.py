@@ -24,7 +24,7 @@ from afterrun.core.errors import (
 from afterrun.core.policy import FOREVER, Policy
 from afterrun.core.report import Report
 from afterrun.core.sweep import Budget
-from afterrun.service import Explanation, Retention, SweepOptions
+from afterrun.service import DirectoryRetention, Explanation, Retention, SweepOptions, open_retention
 from afterrun.stores.sql.backups import BackupOrder, Restored
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "BackupFailed",
     "BackupOrder",
     "Budget",
+    "DirectoryRetention",
     "Explanation",
     "Policy",
     "ProfileError",
@@ -45,4 +46,5 @@ __all__ = [
     "SweepOptions",
     "UnitNotFound",
     "UsageError",
+    "open_retention",
 ]

@@ -27,7 +27,7 @@ from afterrun.schedule import (
     Timing,
     log_outcome,
 )
-from afterrun.service import Retention, SweepOptions
+from afterrun.service import Retention, SweepOptions, open_retention
 from afterrun.state import StateDirectory, StoreState
 from afterrun.state.attempts import Attempts
 from afterrun.state.files import Record
@@ -114,7 +114,7 @@ class HostedStore:
 
     def _open(self, *, writable: bool) -> Retention:
         opening = self.opening
-        return Retention(
+        return open_retention(
             self.location,
             profile=opening.profile,
             datasources=opening.datasources,

@@ -71,8 +71,11 @@ def test_a_database_with_overwritten_pages_ends_without_a_bug(store: Path, words
 
 @each_command
 def test_a_directory_is_called_a_directory(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """A directory is no store here."""
-    refused(tmp_path, words, Exit.ERROR, "is a directory")
+    """One that no known engine has made is no store, and nothing is put into it."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    refused(folder, words, Exit.USAGE, "no profile fits this directory")
+    assert list(folder.iterdir()) == []
 
 
 @each_command

@@ -112,7 +112,8 @@ def holding(request: Request) -> Iterator[subprocess.Popen[str]]:
 
 def environment() -> dict[str, str]:
     """Return the environment of a process that imports from tests and writes no bytecode."""
-    return os.environ | {"PYTHONPATH": str(TESTS), "PYTHONDONTWRITEBYTECODE": "1"}
+    paths = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
 def _known() -> list[str]:

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from afterrun import Report, Retention, SweepOptions
+from afterrun import Report, SweepOptions, open_retention
 from crash.aged import MONTH, Request
 
 PR_SET_PTRACER: Final = 0x59616D61
@@ -29,7 +29,7 @@ ANY_TRACER: Final = -1
 def remove(request: Request, *, gate: Callable[[], bool] = lambda: True) -> Report:
     """Run the manual apply or the automatic sweep that a request asks for."""
     options = SweepOptions(offline=request.offline, gate=gate)
-    with Retention(request.store, state=Path(request.state)) as retention:
+    with open_retention(request.store, state=Path(request.state)) as retention:
         if request.command == "sweep":
             return retention.sweep(MONTH, options=options, approve=request.approve)
         return retention.prune(MONTH, options=options)

@@ -24,7 +24,7 @@ from afterrun.cli.text import distance, moment
 from afterrun.core.errors import Exit
 from afterrun.core.policy import Policy
 from afterrun.core.times import Instant, iso, micros, to_instant
-from afterrun.service import Explanation, Retention
+from afterrun.service import Explanation, open_retention
 
 SHOWN: Final = 20
 """Members listed for people."""
@@ -52,7 +52,7 @@ def explain(
     """Say every rule and time for the unit of one run, and when it becomes eligible."""
     store, run = _words(store, run)
     rules, _ = policy.resolve(store)
-    with Retention(store, profile=profile, writable=False) as retention:
+    with open_retention(store, profile=profile, writable=False) as retention:
         explanation = retention.explain(run, rules)
         place = {"store": retention.store.url, "profile": retention.store.profile_name}
     judged = [_rule(name, value, explanation, rules) for name, value in explanation.policy.items()]

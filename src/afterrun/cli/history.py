@@ -12,7 +12,7 @@ from afterrun.cli.session import Session
 from afterrun.cli.text import masked, message_lines, moment, seconds, size
 from afterrun.core.errors import AfterrunError, Exit
 from afterrun.core.times import SECOND, iso
-from afterrun.service import Retention
+from afterrun.service import open_retention
 from afterrun.state.attempts import Attempts
 from afterrun.state.files import RESTORE, Record
 
@@ -57,7 +57,7 @@ def history(session: Session, *, store: str, profile: str | None, limit: int, as
 def _records(session: Session, store: str, profile: str | None) -> tuple[str, str, Sequence[Record]]:
     """Return the store's URL, profile and records; of a store that cannot be opened, what is on record."""
     try:
-        with Retention(store, profile=profile, writable=False) as retention:
+        with open_retention(store, profile=profile, writable=False) as retention:
             return retention.store.url, retention.store.profile_name, retention.history()
     except AfterrunError as error:
         records = Attempts(store).records()

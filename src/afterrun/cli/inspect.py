@@ -16,7 +16,7 @@ from afterrun.cli.text import distance, moment, seconds, size
 from afterrun.core.errors import Exit
 from afterrun.core.inspection import Ahead, Held, Inspection
 from afterrun.core.times import Instant
-from afterrun.service import Retention
+from afterrun.service import open_retention
 
 LISTED: Final = 15
 """Tables shown to people; JSON has all of them."""
@@ -30,7 +30,7 @@ LISTED: Final = 15
 @click.pass_obj
 def inspect(session: Session, *, store: str, profile: str | None, exact: bool, as_json: bool) -> int:
     """Say what a store holds, what some ages would free, and what stays. Changes nothing."""
-    with Retention(store, profile=profile, writable=False) as retention:
+    with open_retention(store, profile=profile, writable=False) as retention:
         found = retention.inspect(exact=exact)
     if as_json:
         session.screen.json(found.as_json())

@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,10 +14,12 @@ import click
 
 from afterrun.cli.text import masked
 from afterrun.config import MAX_PAUSE, PolicyText, load_settings
+from afterrun.core.errors import UsageError
 from afterrun.core.events import Observer
 from afterrun.core.policy import Policy
 from afterrun.core.sweep import Budget
-from afterrun.service import Retention, SweepOptions
+from afterrun.core.times import parse_duration
+from afterrun.service import Retention, SweepOptions, open_retention
 
 Command = Callable[..., int]
 Wrap = Callable[[Command], Command]
@@ -46,6 +49,19 @@ class Amount(click.ParamType[float]):
             limit = f" and at most {self._most:g}" if self._most < math.inf else ""
             self.fail(f"it must be a finite number, {bound}{limit}", param, ctx)
         return number
+
+
+class Duration(click.ParamType[timedelta]):
+    """A length of time, such as 24h."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """Read a duration."""
+        try:
+            return parse_duration(str(value))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +115,8 @@ class RemovalOptions:
     offline: bool
     schema_unverified: bool
     secure_delete: bool
+    trash: timedelta | None
+    break_lock: str | None
     verbose: bool
     strict: bool
 
@@ -122,13 +140,15 @@ class RemovalOptions:
         self, store: str, *, profile: str | None, writable: bool, datasources: Sequence[str] = ()
     ) -> Retention:
         """Open a store to remove from it, or to look at what would go."""
-        return Retention(
+        return open_retention(
             store,
             profile=profile,
             writable=writable,
             schema_unverified=self.schema_unverified,
             secure_delete=self.secure_delete and writable,
             datasources=datasources,
+            trash=self.trash,
+            break_lock=self.break_lock if writable else None,
         )
 
 
@@ -215,6 +235,17 @@ REMOVAL: Final = (
         "--schema-unverified", is_flag=True, help="Admit a schema version that was never read. Look first."
     ),
     click.option("--secure-delete", is_flag=True, help="Overwrite removed content on disk."),
+    click.option(
+        "--trash",
+        type=Duration(),
+        metavar="D",
+        help="Directories: keep what goes for so long, so that restore can put it back.",
+    ),
+    click.option(
+        "--break-lock",
+        metavar="TOKEN",
+        help="Directories: take the sweep lock of a machine that is gone for good.",
+    ),
     click.option("-v", "verbose", is_flag=True, help="Say one line a batch on standard error."),
     click.option("--strict", is_flag=True, help="Exit 3 when a budget or a gate ended the work."),
 )

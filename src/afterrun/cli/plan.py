@@ -31,7 +31,7 @@ from afterrun.core.inspection import Ahead, Held
 from afterrun.core.outlook import Outlook
 from afterrun.core.policy import Policy
 from afterrun.core.times import Instant, to_datetime
-from afterrun.service import PLAN_PAGE, Retention
+from afterrun.service import PLAN_PAGE, Retention, open_retention
 
 EXAMPLES: Final = 3
 NAME: Final = 40
@@ -62,7 +62,7 @@ def plan(
 ) -> int:
     """Say what would go, what stays and why. Nothing is removed."""
     rules, _ = policy.resolve(store)
-    with Retention(store, profile=profile, writable=False, datasources=datasources) as retention:
+    with open_retention(store, profile=profile, writable=False, datasources=datasources) as retention:
         outlook = _planned(retention, rules, None if out is None else Path(out), calendar=calendar)
         statements = retention.statements(rules) if show_sql else {}
     if as_json:

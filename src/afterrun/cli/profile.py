@@ -13,9 +13,10 @@ from afterrun.cli.suggest import SuggestingGroup
 from afterrun.cli.text import visible
 from afterrun.core.errors import Exit, ProfileError
 from afterrun.profiles import built_in_names, load_built_in
+from afterrun.profiles.directory_loader import directory_names, directory_text, load_directory
 from afterrun.profiles.loader import built_in_text
-from afterrun.service import Retention
-from afterrun.stores.open import read_profile
+from afterrun.service import open_retention
+from afterrun.stores.profiles import read_any_profile
 
 profile = SuggestingGroup(
     "profile",
@@ -29,22 +30,27 @@ profile = SuggestingGroup(
 @click.pass_obj
 def listing(session: Session, *, as_json: bool) -> int:
     """List the profiles of this package."""
-    known = [load_built_in(name) for name in built_in_names()]
+    known = sorted([*map(_of_database, built_in_names()), *map(_of_directory, directory_names())])
     if as_json:
         entries = [
-            {
-                "name": one.name,
-                "engine": one.engine,
-                "read": list(one.detect.read),
-                "own_retention": one.own_retention,
-            }
-            for one in known
+            {"name": name, "engine": engine, "read": read, "own_retention": own_retention}
+            for name, engine, read, own_retention in known
         ]
         session.screen.json({"profiles": entries})
         return Exit.DONE
-    rows = [(one.name, one.engine, ", ".join(one.detect.read), one.own_retention) for one in known]
+    rows = [(name, engine, ", ".join(read), own) for name, engine, read, own in known]
     session.screen.show(table("name", "engine", "schemas read", "what the engine removes itself", rows=rows))
     return Exit.DONE
+
+
+def _of_database(name: str) -> tuple[str, str, list[str], str]:
+    one = load_built_in(name)
+    return one.name, one.engine, list(one.detect.read), one.own_retention
+
+
+def _of_directory(name: str) -> tuple[str, str, list[str], str]:
+    one = load_directory(name)
+    return one.name, one.engine, [one.layout], one.own_retention
 
 
 @profile.command("show")
@@ -53,14 +59,20 @@ def listing(session: Session, *, as_json: bool) -> int:
 @click.pass_obj
 def show(session: Session, *, name: str, as_json: bool) -> int:
     """Print one profile: by name, or a file of your own after it was checked."""
-    checked = read_profile(name)
+    checked = read_any_profile(name)
     if as_json:
         words = checked.model_dump(mode="json", by_alias=True, exclude_defaults=True)
         session.screen.json({"name": checked.name, "profile": words})
         return Exit.DONE
-    text = built_in_text(name) if name in built_in_names() else Path(name).read_text(encoding="utf-8")
+    text = _text(name)
     session.screen.write("".join(f"{visible(line)}\n" for line in text.splitlines()))
     return Exit.DONE
+
+
+def _text(name: str) -> str:
+    if name in built_in_names():
+        return built_in_text(name)
+    return directory_text(name) if name in directory_names() else Path(name).read_text(encoding="utf-8")
 
 
 @profile.command("check")
@@ -77,9 +89,11 @@ def check(session: Session, *, store: str, profile: str | None, as_json: bool) -
     answer: dict[str, object] = {"profile": profile, "fits": False, "schema": None, "digest": None}
     problems: tuple[str, ...] = ()
     notices: tuple[str, ...] = ()
-    named = None if profile is None else read_profile(profile)  # a malformed profile is a mistake, no answer
+    named = (
+        None if profile is None else read_any_profile(profile)
+    )  # a malformed profile is a mistake, no answer
     try:
-        with Retention(store, profile=profile, writable=False) as retention:
+        with open_retention(store, profile=profile, writable=False) as retention:
             schema = retention.store.schema()
             answer["profile"], answer["fits"] = retention.store.profile_name, True
             answer["schema"] = {"version": schema.version, "read": schema.read}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection
+from datetime import timedelta
 from pathlib import Path
 
 import click
@@ -29,6 +30,7 @@ from afterrun.cli.text import visible
 from afterrun.core.errors import Exit
 from afterrun.core.policy import Policy
 from afterrun.core.report import Report
+from afterrun.core.times import format_duration
 from afterrun.service import Retention
 from afterrun.stores.sql.backups import BackupKind, BackupOrder
 
@@ -77,7 +79,7 @@ def prune(
     backup = None if backup_path is None else BackupOrder(path=Path(backup_path), kind=backup_kind)
     _check_backup(backup, no_backup=no_backup)
     if apply:
-        _check_consent(backup, no_backup=no_backup, yes=yes)
+        _check_consent(backup, spared=no_backup or removal.trash is not None, yes=yes)
     if metrics_path is not None and not apply:
         raise click.UsageError("--metrics-file needs --apply: a dry run is no run to measure")
     metrics = None if metrics_path is None else MetricsFile(Path(metrics_path))
@@ -93,7 +95,7 @@ def prune(
         if preview is not None and not (apply and total):
             _show(session, preview, as_json=as_json, hint=not apply)
             return Exit.DONE
-        if preview is not None and not _agreed(session, preview, backup):
+        if preview is not None and not _agreed(session, preview, backup, trash=removal.trash):
             session.screen.aside("Nothing was removed.")
             if as_json:
                 session.screen.json(preview.as_json())
@@ -111,19 +113,24 @@ def _check_backup(backup: BackupOrder | None, *, no_backup: bool) -> None:
         raise click.UsageError("--backup takes an absolute path, so that it is clear where the backup is")
 
 
-def _check_consent(backup: BackupOrder | None, *, no_backup: bool, yes: bool) -> None:
-    if backup is None and not no_backup:
+def _check_consent(backup: BackupOrder | None, *, spared: bool, yes: bool) -> None:
+    if backup is None and not spared:
         raise click.UsageError(
-            "--apply needs --backup ABSOLUTE_PATH, which writes what goes to a new file first, or --no-backup"
+            "--apply needs --backup ABSOLUTE_PATH, which writes what goes to a new file first, or "
+            "--no-backup; of a directory, --trash D keeps what goes"
         )
     if not yes and not (sys.stdin and sys.stdin.isatty()):
         raise click.UsageError("--apply needs --yes where nobody can answer: standard input is no terminal")
 
 
-def _agreed(session: Session, preview: Report, backup: BackupOrder | None) -> bool:
+def _agreed(
+    session: Session, preview: Report, backup: BackupOrder | None, *, trash: timedelta | None
+) -> bool:
     """Show the plan and ask, both on standard error."""
     session.screen.aside(*report_parts(preview))
     what = f"Remove {counted(preview.would_go)} units"
+    if trash is not None:
+        return session.screen.ask(f"{what} to the trash, for {format_duration(trash)}?")
     if backup is None:
         return session.screen.ask(f"{what} for good, without a backup?")
     return session.screen.ask(f"{what} after a backup to {visible(backup.path)}?")

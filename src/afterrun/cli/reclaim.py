@@ -14,7 +14,7 @@ from afterrun.cli.space import SIZE_HEADS, held_back, rewrite_lines, size_rows, 
 from afterrun.cli.text import size
 from afterrun.core.errors import Exit
 from afterrun.core.space import STEPWISE, Reclaim, ReclaimOptions
-from afterrun.service import Retention
+from afterrun.service import open_retention
 
 EXITS: Final = {
     "planned": Exit.DONE,
@@ -40,7 +40,7 @@ def reclaim(session: Session, *, store: str, profile: str | None, apply: bool, a
     SQLite writes the file anew; PostgreSQL makes the place of removed rows free to use again.
     """
     signals = session.signals
-    with Retention(store, profile=profile, writable=apply, schema_unverified=True) as retention:
+    with open_retention(store, profile=profile, writable=apply, schema_unverified=True) as retention:
         if apply:
             signals.graceful = retention.survey_space().before.method in STEPWISE
             report = retention.reclaim(ReclaimOptions(gate=signals.gate))

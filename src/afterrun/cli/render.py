@@ -23,6 +23,9 @@ from afterrun.core.space import Reclaim
 WIDTH: Final = 110
 """Columns where standard output is no terminal."""
 
+KINDS: Final = {"tree": "units", "directory": "run directories"}
+"""What people read over the counts of a kind of unit, where that is not its plural."""
+
 Pairs = Iterable[tuple[str, object]]
 
 
@@ -190,7 +193,7 @@ def _unit_tables(report: Report) -> Iterable[RenderableType]:
         rows = list(_unit_rows(units, dry_run=report.dry_run))
         if kind == report.kind and report.keys_forgotten:
             rows.append(("idempotency keys forgotten", counted(report.keys_forgotten)))
-        yield table("units" if kind == "tree" else f"{kind}s", "count", rows=rows, numbers=[1])
+        yield table(KINDS.get(kind, f"{kind}s"), "count", rows=rows, numbers=[1])
         yield ""
 
 

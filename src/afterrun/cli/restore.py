@@ -12,7 +12,7 @@ from afterrun.cli.options import json_option, profile_option, store_argument
 from afterrun.cli.render import counted, notes, table
 from afterrun.cli.session import Session
 from afterrun.core.errors import Exit
-from afterrun.service import Retention
+from afterrun.service import open_retention
 from afterrun.stores.sql.backups import Restored
 
 ADVICE: Final = (
@@ -45,9 +45,12 @@ def restore(
 ) -> int:
     """Put the tree of one run, or all trees, back from a backup that prune made of what it removed.
 
-    A tree whose ids are in the store again is refused.
+    Of a directory, write `trash` in place of BACKUP: what is in its trash comes back. A tree whose ids are in
+    the store again is refused.
     """
-    with Retention(store, profile=profile, writable=True, schema_unverified=schema_unverified) as retention:
+    with open_retention(
+        store, profile=profile, writable=True, schema_unverified=schema_unverified
+    ) as retention:
         report = retention.restore(Path(backup), run, rest=0.0 if offline else 1.0)
     if as_json:
         session.screen.json(_as_json(report))

@@ -11,7 +11,7 @@ from afterrun.cli.options import json_option, profile_option, store_argument
 from afterrun.cli.render import counted, notes, table
 from afterrun.cli.session import Session
 from afterrun.core.errors import Exit
-from afterrun.service import Retention
+from afterrun.service import open_retention
 from afterrun.service.engine_reading import Compared, compare, load_reading, save_reading
 
 
@@ -47,7 +47,7 @@ def verify(
         raise click.UsageError("--engine-python needs --engine")
     path = None if reading_path is None else Path(reading_path)
     before = load_reading(path) if path is not None and path.exists() else None
-    with Retention(store, profile=profile, writable=False) as retention:
+    with open_retention(store, profile=profile, writable=False) as retention:
         url, name = retention.store.url, retention.store.profile_name
         problems = list(retention.verify())
         read = None if path is None else retention.engine_reading(python=engine_python)

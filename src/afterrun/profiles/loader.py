@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, Union, get_args, get_origin
+from typing import Any, Final, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -17,6 +17,8 @@ from afterrun.profiles.model import Profile
 from afterrun.reading import read_small_file
 
 MAX_PROFILE_BYTES: Final = 262_144
+Described = TypeVar("Described", bound=BaseModel)
+"""A model of profiles: of stores in SQL, or of directories."""
 
 
 @cache
@@ -45,30 +47,39 @@ def built_in_text(name: str) -> str:
 
 def load_file(path: Path) -> Profile:
     """Read a user's own profile. Raises `ProfileError` with every fault of the file."""
+    return load_profile(read_profile_file(path), source=str(path))
+
+
+def read_profile_file(path: Path) -> str:
+    """Return the text of a user's own profile. Raises `ProfileError`."""
     try:
         raw = read_small_file(path, limit=MAX_PROFILE_BYTES)
     except OSError as error:
         raise ProfileError(f"the profile {path} cannot be read: {error.strerror}") from None
     try:
-        text = raw.decode("utf-8")
+        return raw.decode("utf-8")
     except UnicodeDecodeError:
         raise ProfileError(f"the profile {path} is not UTF-8 text") from None
-    return load_profile(text, source=str(path))
 
 
 def load_profile(text: str, *, source: str) -> Profile:
     """Check the text of a profile. ``source`` names it in messages. Raises `ProfileError`."""
+    return check_profile(Profile, text, source=source)
+
+
+def check_profile(model: type[Described], text: str, *, source: str) -> Described:
+    """Check the text of a profile against one of the models. Raises `ProfileError`."""
     try:
         data = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ProfileError(f"the profile {source} is not valid TOML: {error}") from None
     try:
-        return Profile.model_validate(data)
+        return model.model_validate(data)
     except ValidationError as error:
-        raise ProfileError(f"the profile {source} is not valid", problems=_problems(error)) from None
+        raise ProfileError(f"the profile {source} is not valid", problems=_problems(error, model)) from None
 
 
-def _problems(error: ValidationError) -> Iterator[str]:
+def _problems(error: ValidationError, model: type[BaseModel]) -> Iterator[str]:
     faults = error.errors(include_url=False, include_input=False)
     for fault in faults:
         if fault["type"] == "too_short" and any(
@@ -82,13 +93,13 @@ def _problems(error: ValidationError) -> Iterator[str]:
         path = ".".join(str(part) for part in place) or "profile"
         message = fault["msg"].removeprefix("Value error, ")
         if fault["type"] == "extra_forbidden":
-            message = "unknown key" + did_you_mean(str(place[-1]), _keys_at(place[:-1]))
+            message = "unknown key" + did_you_mean(str(place[-1]), _keys_at(model, place[:-1]))
         yield f"{path}: {message}"
 
 
-def _keys_at(place: list[int | str]) -> list[str]:
+def _keys_at(root: type[BaseModel], place: list[int | str]) -> list[str]:
     """Return the keys that the model knows at a place of the file."""
-    model: type[BaseModel] | None = Profile
+    model: type[BaseModel] | None = root
     for part in place:
         if model is None or isinstance(part, int):
             continue

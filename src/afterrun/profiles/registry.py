@@ -22,3 +22,9 @@ KeepSet = Literal["langgraph-checkpoints"]
 
 Hook = Literal["dbos-retention-lock"]
 """What an engine expects of anybody who removes its runs, beside afterrun's own sweep lock."""
+
+EngineLock = Literal["pi-subagents-retention"]
+"""A lock of the engine's own around its removal of run folders, which is taken beside ours."""
+
+NameCode = Literal["plain", "uri", "pi-segment"]
+"""How an engine spells a run's id in the name of a file: plain, percent-encoded, or as pi-subagents does."""

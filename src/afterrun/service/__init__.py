@@ -9,8 +9,16 @@ schedule, no file of settings and no command.
 """
 
 from afterrun.service.asking import PLAN_PAGE
+from afterrun.service.directories import DirectoryRetention, open_retention
 from afterrun.service.explanation import Explanation
 from afterrun.service.options import SweepOptions
 from afterrun.service.retention import Retention
 
-__all__ = ["PLAN_PAGE", "Explanation", "Retention", "SweepOptions"]
+__all__ = [
+    "PLAN_PAGE",
+    "DirectoryRetention",
+    "Explanation",
+    "Retention",
+    "SweepOptions",
+    "open_retention",
+]

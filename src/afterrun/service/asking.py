@@ -23,6 +23,9 @@ from afterrun.stores.sql.store import SqlStore
 PLAN_PAGE: Final = 1_000
 """Raw keys of a page of a plan that removes nothing."""
 
+WHOLE_RUNS: Final = ("tree", "directory")
+"""Kinds of units that are runs with all that belongs to them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Approval:
@@ -61,7 +64,7 @@ def may_begin(passes: Passes, state: StoreState, approval: Approval) -> Decision
         return Decision(allowed=True)
     store, now = passes.trees.store, passes.rules.now
     first = is_first_contact(history, now=now, newest=store.newest(now))
-    counted = [part for part in passes.removing if first or part.plan.kind == "tree"]
+    counted = [part for part in passes.removing if first or part.plan.kind in WHOLE_RUNS]
     if not first and sum(map(_most_that_could_go, counted)) <= LARGE_COUNT:
         return Decision(allowed=True)
     limit, expired = counting_limit(history), Count(0, 0)

@@ -10,18 +10,19 @@ from afterrun.core.errors import Refused, StoreLocked
 from afterrun.state import StateDirectory, StoreState, SweepLock
 from afterrun.state.attempts import note_attempt
 from afterrun.state.files import StateError
+from afterrun.stores.directory.store import DirectoryStore
 from afterrun.stores.recognise import marks_of, other_file, subject_of
 from afterrun.stores.sql.store import SqlStore
 
 
-def sweep_lock(store: SqlStore) -> AbstractContextManager[object]:
+def sweep_lock(store: SqlStore | DirectoryStore) -> AbstractContextManager[object]:
     """Return what keeps one sweep a store: the database's own lock, or a file beside it."""
     path = store.lock_path
     return store.sweep_lock() or (nullcontext() if path is None else SweepLock(path))
 
 
 @contextmanager
-def locked(store: SqlStore, directory: StateDirectory) -> Iterator[StoreState]:
+def locked(store: SqlStore | DirectoryStore, directory: StateDirectory) -> Iterator[StoreState]:
     """Hold the store's sweep lock, and give what is remembered of the store.
 
     Raises `StoreLocked`, and `Refused` for a schema that may not be written to.
@@ -54,13 +55,13 @@ def attempt(store: SqlStore, directory: StateDirectory) -> Iterator[StoreState]:
             raise
 
 
-def _refuse_unread_schema(store: SqlStore) -> None:
+def _refuse_unread_schema(store: SqlStore | DirectoryStore) -> None:
     problems = store.schema().problems
     if problems:
         raise Refused("schema", "; ".join(problems))
 
 
-def _recognise(store: SqlStore, state: StoreState) -> None:
+def _recognise(store: SqlStore | DirectoryStore, state: StoreState) -> None:
     """Forget what is remembered of another file that lay in the store's place."""
     subject, here = subject_of(store), marks_of(store)
     why = other_file(store, known=state.marks(subject), here=here)

@@ -18,6 +18,7 @@ from afterrun.core.report import Report
 from afterrun.core.store import Cursor, Store
 from afterrun.core.times import Instant
 from afterrun.state import StoreState
+from afterrun.stores.directory.store import DirectoryStore
 from afterrun.stores.sql.made import generations_of
 from afterrun.stores.sql.store import SqlStore
 
@@ -82,9 +83,15 @@ class Passes:
 
 
 def passes_of(
-    store: SqlStore, policy: Policy, *, now: Instant, skip_streams: frozenset[int] = frozenset()
+    store: SqlStore | DirectoryStore,
+    policy: Policy,
+    *,
+    now: Instant,
+    skip_streams: frozenset[int] = frozenset(),
 ) -> Passes:
     """Resolve a policy. Raises `Refused` if the store has nothing that it could let go."""
+    if isinstance(store, DirectoryStore):
+        return _of_directory(store, policy, now=now)
     rules = policy.of("tree")
     whole = rules or Policy(keep_for=FOREVER, grace=policy.grace, pins=policy.pins)
     plan = make_plan(store, whole, now=now, skip_streams=skip_streams, whole=policy)
@@ -100,6 +107,25 @@ def passes_of(
         plan = replace(plan, notices=(*plan.notices, text))
         removing[0] = Pass(store, plan)
     return Passes(policy, Pass(store, plan), tuple(removing))
+
+
+def _of_directory(store: DirectoryStore, policy: Policy, *, now: Instant) -> Passes:
+    """Resolve a policy against run folders, then result files: these go only once their run has gone."""
+    if not policy.has_rules:
+        raise Refused(
+            "no-generations", "the policy has rules for generations alone, and a directory has none"
+        )
+    runs = Pass(store.runs, make_plan(store.runs, policy, now=now))
+    results = store.results
+    if results is None:
+        return Passes(policy, runs, (runs,))
+
+    def leaving(ids: Collection[str]) -> Collection[str]:
+        return [run for run, unit in store.runs.units_of(ids).items() if _goes(unit, runs.plan)]
+
+    # what is in the trash can come back, and its results stay with it
+    results.leaving = leaving if store.work.trash is None else None
+    return Passes(policy, runs, (runs, Pass(results, make_plan(results, policy, now=now))))
 
 
 def _generations(store: SqlStore, policy: Policy, trees: Plan | None, *, now: Instant) -> Iterator[Pass]:

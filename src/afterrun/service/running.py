@@ -14,7 +14,7 @@ from afterrun.core.report import COUNTED_ENDS, Report, UnitCounts
 from afterrun.core.space import ReclaimOptions
 from afterrun.core.store import Cursor, Witness
 from afterrun.core.sweep import Clock, Deferrals, Sweep, SweepRequest, check_census
-from afterrun.service.asking import PLAN_PAGE
+from afterrun.service.asking import PLAN_PAGE, WHOLE_RUNS
 from afterrun.service.interrupted import Interrupted
 from afterrun.service.options import SweepOptions
 from afterrun.service.passes import Pass, Passes
@@ -65,7 +65,7 @@ class Ran:
     @classmethod
     def joined(cls, earlier: Ran | None, report: Report, plan: Plan, sweep: Sweep) -> Ran:
         """Take in one more pass."""
-        runs_left = sweep.runs_left if plan.kind == "tree" else None
+        runs_left = sweep.runs_left if plan.kind in WHOLE_RUNS else None
         if earlier is None:
             return cls(report, plan, sweep.cursor, runs_left)
         earlier.report.add(report)

@@ -10,6 +10,7 @@ from typing import Final
 from afterrun.core.errors import Refused, StoreFailure, UnitFailure
 from afterrun.state.attempts import failure_word
 from afterrun.state.files import RESTORE, STARTED, Record, StateError, StoreState
+from afterrun.stores.directory.store import DirectoryStore
 from afterrun.stores.sql.backups import Restorer
 from afterrun.stores.sql.store import SqlStore
 
@@ -28,7 +29,9 @@ def last_sweep(state: StoreState) -> Record | None:
 
 
 @contextmanager
-def restore_on_record(state: StoreState, restorer: Restorer, *, store: SqlStore) -> Iterator[None]:
+def restore_on_record(
+    state: StoreState, restorer: Restorer, *, store: SqlStore | DirectoryStore
+) -> Iterator[None]:
     """Keep a restore on record from before its first tree: as ``started``, then as what it came to.
 
     One that is cut off is on record with what had come back. Raises `StateError` before anything does.
@@ -58,7 +61,7 @@ def _ended(started: Record, restorer: Restorer, error: BaseException | None) -> 
     return started.model_copy(update=update)
 
 
-def _finish(state: StoreState, record: Record, *, store: SqlStore, began: float) -> None:
+def _finish(state: StoreState, record: Record, *, store: SqlStore | DirectoryStore, began: float) -> None:
     update: dict[str, object] = {"seconds": round(time.monotonic() - began, 3)}
     with suppress(StoreFailure, UnitFailure):  # what ended the restore may still be in the way
         update["file_after"] = store.sizes().total

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Final
 
 from afterrun.core.errors import UsageError
@@ -14,6 +15,9 @@ NAMING: Final = (SCHEMA, "host", "hostaddr", "port", "dbname", "service")
 FILE: Final = "sqlite:"
 """How the name of a SQLite file begins; the whole of it is what `SQLite.identity` is once it is open."""
 
+DIRECTORY: Final = "directory:"
+"""How the name of a directory begins, likewise."""
+
 
 def place_of(location: str) -> str:
     """Return the real path of a file, or a server's URL without its user and what only says how to connect.
@@ -23,7 +27,8 @@ def place_of(location: str) -> str:
     if "\0" in location:
         raise UsageError("the store is a path with a NUL character in it")
     if "://" not in location:
-        return f"{FILE}{os.path.realpath(location)}"
+        path = os.path.realpath(location)
+        return f"{DIRECTORY if Path(path).is_dir() else FILE}{path}"
     url = parse_url(location)
     if url.get_backend_name() == "sqlite":
         return f"{FILE}{os.path.realpath(url.database or '')}"

@@ -10,6 +10,7 @@ from typing import Final
 
 from afterrun.core.facts import key_text, readable
 from afterrun.core.store import Marks
+from afterrun.stores.directory.store import DirectoryStore
 from afterrun.stores.sql.store import SqlStore
 
 NEWEST: Final = 16
@@ -29,13 +30,17 @@ EMPTIED: Final = (
 )
 
 
-def subject_of(store: SqlStore) -> str:
+def subject_of(store: SqlStore | DirectoryStore) -> str:
     """Return what of a file is meant: it may hold the runs of several engines."""
+    if isinstance(store, DirectoryStore):
+        return store.subject
     return f"{store.profile_name}:{store.binding.tree.table}"
 
 
-def marks_of(store: SqlStore) -> Marks:
+def marks_of(store: SqlStore | DirectoryStore) -> Marks:
     """Return what this file will be known by; nothing for a store that a server has under its own name."""
+    if isinstance(store, DirectoryStore):
+        return store.marks()
     path = store.lock_path
     if path is None:
         return Marks()
@@ -43,7 +48,7 @@ def marks_of(store: SqlStore) -> Marks:
     return Marks(str(path.stat().st_ino), tuple(key_text(key) for key in keys if readable(key)))
 
 
-def other_file(store: SqlStore, *, known: Marks, here: Marks) -> str:
+def other_file(store: SqlStore | DirectoryStore, *, known: Marks, here: Marks) -> str:
     """Say why the file that is ``here`` is not the one that is ``known``; an empty text if it may be."""
     if not (known.file and here.file):
         return ""

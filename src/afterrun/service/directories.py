@@ -1,0 +1,207 @@
+"""Retention of a directory: the same commands, for an engine that keeps each run as a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from afterrun.core.errors import Refused, UsageError
+from afterrun.core.inspection import Inspection
+from afterrun.core.judge import Rules
+from afterrun.core.outlook import Outlook
+from afterrun.core.plan import Survey
+from afterrun.core.policy import Policy
+from afterrun.core.report import Report
+from afterrun.core.space import Reclaim, ReclaimOptions
+from afterrun.service.interrupted import Interrupted
+from afterrun.service.locking import locked
+from afterrun.service.options import SweepOptions, SystemClock
+from afterrun.service.retention import Retention
+from afterrun.state import StateDirectory
+from afterrun.state.attempts import Attempts
+from afterrun.state.restores import restore_on_record
+from afterrun.stores.directory.opening import is_directory, open_directory
+from afterrun.stores.directory.space import nothing_to_reclaim
+from afterrun.stores.directory.store import DirectoryStore
+from afterrun.stores.directory.surroundings import DirectorySurroundings, inspect_directory
+from afterrun.stores.sql.backups import BackupKind, BackupOrder, Restored
+
+NAMED: Final = 20
+"""Units that a restore names which cannot come back."""
+
+TRASH: Final = "trash"
+"""What a person names instead of a backup, to put back what is in the trash."""
+
+NO_BACKUP: Final = (
+    "of a directory no backup is made: --trash 24h keeps what goes for so long, and restore puts it back; or "
+    "--no-backup"
+)
+
+
+class NothingInterrupted(Interrupted):
+    """A directory has no rows in other databases, so no removal is ever cut off between two."""
+
+    def __init__(self) -> None:
+        """Hold nothing."""
+
+    def check(self) -> None:
+        """Find nothing."""
+
+    def settle(self, rules: Rules, *, gate: Callable[[], bool], remove: bool = True) -> None:
+        """Settle nothing: the sweep lock does, from the journal."""
+
+    def count(self, report: Report) -> None:
+        """Count nothing."""
+
+    def tell(self, report: Report) -> None:
+        """Tell nothing."""
+
+    def mention(self, report: Report) -> None:
+        """Mention nothing."""
+
+    def faults(self, lock: Callable[[], AbstractContextManager[object]]) -> Iterator[str]:
+        """Yield nothing."""
+        del lock
+        yield from ()
+
+
+class TrashRestorer:
+    """Puts units back from the trash of a store whose lock is held."""
+
+    def __init__(self, store: DirectoryStore) -> None:
+        """Take a store; nothing is done yet."""
+        self._store = store
+        self.so_far: Restored | None = None
+
+    def run(self, backup: Path, run: str | None = None) -> Restored:
+        """Put the unit of one run, or all, back. Raises `UnitNotFound` and `Refused`."""
+        restored = self.so_far = Restored(
+            store=self._store.url, profile=self._store.profile_name, backup=str(backup), made_at=""
+        )
+        found = self._store.restore(run)
+        restored.units, restored.members = found.units, found.members
+        restored.named.extend(found.refused[:NAMED])
+        if found.refused:
+            restored.refused["cannot come back"] = len(found.refused)
+        return restored
+
+
+class DirectoryRetention(Retention):
+    """One directory under retention. It is used as `Retention` is."""
+
+    store: DirectoryStore  # type: ignore[assignment]  # it answers what the commands ask of any store
+
+    def __init__(
+        self,
+        location: str,
+        *,
+        profile: str | None = None,
+        trash: timedelta | None = None,
+        break_lock: str | None = None,
+        state: Path | None = None,
+    ) -> None:
+        """Open a directory by its path.
+
+        ``profile`` is a name or a file; what is in it tells if it is not given. With ``trash``, what goes can
+        be put back for so long. ``break_lock`` names the sweep lock of a machine that is gone for good.
+
+        Raises `StoreUnreadable` or `ProfileError`.
+        """
+        self.store = open_directory(location, profile=profile, trash=trash, break_token=break_lock)
+        self._state = StateDirectory(state)
+        self._interrupted = NothingInterrupted()
+        self._attempts = Attempts(location, state=state)
+        self._location = location
+        self._clock = SystemClock()
+
+    def outlook(self, policy: Policy, *, calendar: bool = False) -> Outlook:
+        """Prepare a plan that also says what other ages would do, what stays and how old it is."""
+        passes = self._plan(policy)
+        rules = passes.rules
+        around = DirectorySurroundings(self.store.runs, asked=rules.cutoff is not None, now=rules.now)
+        others = [Survey(part.store, part.plan) for part in passes.looking[1:]]
+        outlook = Outlook(self.store.runs, around, passes.trees.plan, calendar=calendar, others=others)
+        outlook.report.policy = policy.canonical()
+        return outlook
+
+    def prune(
+        self,
+        policy: Policy,
+        *,
+        options: SweepOptions | None = None,
+        only: Collection[str] | None = None,
+        backup: BackupOrder | None = None,
+    ) -> Report:
+        """Remove what a policy lets go, at a person's word. Raises `Refused` for a backup."""
+        if backup is not None:
+            raise Refused("backup-kind", NO_BACKUP)
+        return super().prune(policy, options=options, only=only)
+
+    def backup_notices(self, kind: BackupKind) -> Sequence[str]:
+        """Raise `Refused`: there is no backup of a directory."""
+        del kind
+        raise Refused("backup-kind", NO_BACKUP)
+
+    def restore(self, backup: Path, run: str | None = None, *, rest: float = 1.0) -> Restored:
+        """Put the unit of one run, or all, back from the trash; ``backup`` is the word ``trash``.
+
+        Raises `StoreLocked`, `UnitNotFound`, and `Refused` for a run that cannot come back whole.
+        """
+        del rest
+        if str(backup) != TRASH:
+            raise UsageError(f"what went from a directory comes back from its trash: write {TRASH}")
+        with locked(self.store, self._state) as state:
+            restorer = TrashRestorer(self.store)
+            with restore_on_record(state, restorer, store=self.store):
+                return restorer.run(backup, run)
+
+    def survey_space(self) -> Reclaim:
+        """Say that there is nothing to give back."""
+        return nothing_to_reclaim(store=self.store.url, profile=self.store.profile_name)
+
+    def reclaim(self, options: ReclaimOptions | None = None) -> Reclaim:
+        """Do nothing, and say why."""
+        del options
+        found = self.survey_space()
+        found.dry_run, found.ended, found.after = False, "skipped", found.before
+        return found
+
+    def inspect(self, *, exact: bool = False) -> Inspection:
+        """Say what the directory holds and what some ages would let go; ``exact`` walks through all of it."""
+        return inspect_directory(self.store, exact=exact)
+
+
+def open_retention(  # noqa: PLR0913 - what either kind of store may be told
+    location: str,
+    *,
+    profile: str | None = None,
+    writable: bool = True,
+    schema_unverified: bool = False,
+    secure_delete: bool = False,
+    datasources: Sequence[str] = (),
+    trash: timedelta | None = None,
+    break_lock: str | None = None,
+    state: Path | None = None,
+) -> Retention:
+    """Open a store of whatever kind for its retention; the parameters are those of its class.
+
+    Raises `UsageError` for a parameter that this kind of store does not know, and what the class raises.
+    """
+    if is_directory(location):
+        if datasources or secure_delete:
+            raise UsageError("--datasource and --secure-delete are for databases, and this is a directory")
+        return DirectoryRetention(location, profile=profile, trash=trash, break_lock=break_lock, state=state)
+    if trash is not None or break_lock is not None:
+        raise UsageError("--trash and --break-lock are for directories, and this is none")
+    return Retention(
+        location,
+        profile=profile,
+        writable=writable,
+        schema_unverified=schema_unverified,
+        secure_delete=secure_delete,
+        datasources=datasources,
+        state=state,
+    )
