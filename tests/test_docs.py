@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from afterrun.profiles import Profile
+from afterrun.profiles import Profile, blobs, generation, words
 from afterrun.profiles import model as profile_model
 from afterrun.profiles.registry import TimeFormat
 from engines.stores import age_runs, make_store
@@ -42,9 +42,10 @@ def _keys(model: type[BaseModel], seen: set[type[BaseModel]]) -> set[str]:
     """Return the keys of a model and of all models below it."""
     seen.add(model)
     keys = {field.alias or name for name, field in model.model_fields.items()}
-    for part in vars(profile_model).values():
-        if isinstance(part, type) and issubclass(part, profile_model.Model) and part not in seen:
-            keys |= _keys(part, seen)
+    for module in (profile_model, blobs, generation, words):
+        for part in vars(module).values():
+            if isinstance(part, type) and issubclass(part, words.Model) and part not in seen:
+                keys |= _keys(part, seen)
     return keys
 
 

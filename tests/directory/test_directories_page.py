@@ -11,8 +11,8 @@ from pydantic import BaseModel
 from afterrun.profiles import directory as model
 from afterrun.profiles.directory import DirectoryProfile
 from afterrun.profiles.directory_loader import directory_names, load_directory, load_directory_file
-from afterrun.profiles.model import Model
 from afterrun.profiles.registry import NameCode
+from afterrun.profiles.words import Model
 from afterrun.stores import directory as package
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "directories.md"

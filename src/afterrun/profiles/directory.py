@@ -10,8 +10,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StringConstraints, model_validator
 
-from afterrun.profiles.model import Model, Name, Word
 from afterrun.profiles.registry import EngineLock, NameCode, TimeFormat
+from afterrun.profiles.words import Model, Name, Word
 
 MAX_PARTS = 8
 

@@ -6,58 +6,15 @@ tables and columns are compared with the real schema before any of them reaches 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    StrictBool,
-    StrictInt,
-    StringConstraints,
-    model_validator,
-)
+from pydantic import Field, StrictBool, StrictInt, StringConstraints, model_validator
 
 from afterrun.core.errors import did_you_mean
+from afterrun.profiles.blobs import Blobs
+from afterrun.profiles.generation import Generation
 from afterrun.profiles.registry import Hook, KeepSet, Records, TimeFormat
-
-Name = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$")]
-"""A table, column or reason. Anything a database accepts but control characters; it is always quoted."""
-
-Word = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
-"""A name of ours: of a profile or a reason."""
-
-Digest = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{16})?$")]
-"""What `shape_digest` gives. An empty one stands for no shape: the version is known by its number alone."""
-
-Value = str | int
-
-
-def _is_place(text: str) -> str:
-    *folders, last = text.split("/")
-    if not last or last in {".", ".."} or ".." in folders:
-        raise ValueError("a place ends in the name of a file and never goes up: no '..'")
-    if any(mark in folder for folder in folders for mark in "*?["):
-        raise ValueError("only the last part of a place may be a pattern")
-    if text.startswith("~") and folders[:1] != ["~"]:
-        raise ValueError("a place starts with ~/ or not with ~ at all: only this user's home counts")
-    return text
-
-
-Place = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=400, pattern=r"^[^\x00-\x1f\x7f]+$"),
-    AfterValidator(_is_place),
-]
-"""A file, or a pattern of files in one folder, below the folder of work, the home (``~/``) or the root."""
-
-
-class Model(BaseModel):
-    """Base of all parts: strict about keys, immutable."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+from afterrun.profiles.words import Condition, Digest, Model, Name, Place, Word
 
 
 class VersionSource(Model):
@@ -132,25 +89,6 @@ class Edge(Model):
 
     column: Name
     via: Via | None = None
-
-
-class Condition(Model):
-    """A test of one column; all that are set must hold.
-
-    ``future`` holds while the column, in that format, is later than now.
-    """
-
-    equals: Value | None = None
-    in_: tuple[Value, ...] | None = Field(default=None, alias="in", min_length=1)
-    not_in: tuple[Value, ...] | None = Field(default=None, min_length=1)
-    null: StrictBool | None = None
-    future: TimeFormat | None = None
-
-    @model_validator(mode="after")
-    def _says_something(self) -> Self:
-        if not self.model_fields_set:
-            raise ValueError("an empty condition holds always; leave it out")
-        return self
 
 
 class Overdue(Model):
@@ -307,163 +245,6 @@ class Tree(Model):
             if owned.via is not None and owned.via.table in gone:
                 raise ValueError(f"{owned.table} is found through {owned.via.table}, which goes before it")
             gone.add(owned.table)
-
-
-class GenerationRows(Model):
-    """Rows of another table that belong to a generation: ``on`` maps its columns to those of the generation.
-
-    ``optional`` tables exist in some versions of the schema only.
-    """
-
-    table: Name
-    on: dict[Name, Name] = Field(min_length=1)
-    optional: StrictBool = False
-
-
-class GenerationEnd(Model):
-    """Where the end of a generation stands: in its own column, or as the newest value among rows of its own.
-
-    The first source that is not NULL decides.
-    """
-
-    column: Name
-    format: TimeFormat
-    rows: GenerationRows | None = None
-
-
-class GenerationProtection(Model):
-    """Rows that hold a generation: those of ``rows`` that pass ``where``; without ``rows``, its own row."""
-
-    reason: Word
-    rows: GenerationRows | None = None
-    where: dict[Name, Condition] = Field(default_factory=dict)
-
-    @model_validator(mode="after")
-    def _is_whole(self) -> Self:
-        if self.rows is None and not self.where:
-            raise ValueError(
-                "without rows, a protection is a condition on the generation's own row: give where"
-            )
-        return self
-
-
-class Generation(Model):
-    """The executions of one run: all but the current one may go while the run lives on.
-
-    ``key`` is the column that holds the key of the run, and the column of a number that grows with each
-    generation. ``current`` is the column of the run's own row that holds the number of the current one: only
-    what is below it is superseded. ``owned`` is the order of removal; the generation's own row comes last.
-    """
-
-    table: Name
-    key: tuple[Name, Name]
-    current: Name
-    status: Name
-    terminal: tuple[str, ...] = Field(min_length=1)
-    live: tuple[str, ...] = ()
-    end: tuple[GenerationEnd, ...] = Field(min_length=1)
-    protect: tuple[GenerationProtection, ...] = ()
-    owned: tuple[GenerationRows, ...] = ()
-
-    @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Self:
-        both = sorted(set(self.live) & set(self.terminal))
-        if both:
-            raise ValueError(f"{both[0]!r} is listed as live and as terminal")
-        if self.end[0].rows is not None:
-            raise ValueError("the first end is a column of the generation's own row")
-        for rows in self.owned:
-            if set(rows.on.values()) != set(self.key):
-                raise ValueError(f"rows of {rows.table} that go with a generation need its whole key")
-        names = [rows.table for rows in self.owned]
-        if self.table in names or len(set(names)) < len(names):
-            raise ValueError("owned lists the generation's own table, which always goes last, or one twice")
-        return self
-
-    @property
-    def rows(self) -> tuple[GenerationRows, ...]:
-        """Return all rows of other tables that it speaks of."""
-        some = [end.rows for end in self.end] + [protection.rows for protection in self.protect]
-        return (*self.owned, *(rows for rows in some if rows is not None))
-
-    def addressed(self, run_table: str) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield each table that it names, with columns of it."""
-        own = [self.status, *(end.column for end in self.end if end.rows is None)]
-        own += [column for part in self.protect if part.rows is None for column in part.where]
-        yield self.table, (*self.key, *own)
-        yield run_table, (self.current,)
-        for rows in self.rows:
-            yield rows.table, tuple(rows.on)
-            yield self.table, tuple(rows.on.values())
-        for end in self.end:
-            if end.rows is not None:
-                yield end.rows.table, (end.column,)
-        for part in self.protect:
-            if part.rows is not None:
-                yield part.rows.table, tuple(part.where)
-
-    @property
-    def tables(self) -> tuple[str, ...]:
-        """Return the tables that a removal takes rows from, in its order."""
-        return (*(rows.table for rows in self.owned), self.table)
-
-
-class BlobReference(Model):
-    """A column that holds a blob's key, or NULL: of the run table, of an owned one, or of any other."""
-
-    table: Name
-    column: Name
-
-
-class Created(Model):
-    """A column that tells when a row was made."""
-
-    column: Name
-    format: TimeFormat
-
-
-class Pins(Model):
-    """Rows that hold a blob by a lease: those of ``table`` whose ``column`` holds its key.
-
-    A pin counts while its lease, the time in ``until``, is in the future; a lease that is NULL or no time
-    counts always. Pins that count no more go with their blob.
-    """
-
-    table: Name
-    column: Name
-    until: Name
-    format: TimeFormat
-
-
-class Blobs(Model):
-    """A table of payloads that rows of several runs may share. A blob goes when nothing refers to it.
-
-    ``key`` is text or an integer. ``size`` is a column with the bytes of a blob's content; without it, the
-    bytes of its row count. ``created`` lets a full pass remove blobs that nothing refers to and that are
-    older than a day; without it, they are only counted. ``references`` are the columns that hold the key of
-    a blob; every real foreign key into the table counts as well, known or not. ``key_columns`` are column
-    names by which the engine refers to a blob: those of tables that the profile does not mention count, too.
-    """
-
-    table: Name
-    key: Name
-    size: Name | None = None
-    created: Created | None = None
-    pins: Pins | None = None
-    references: tuple[BlobReference, ...] = Field(min_length=1)
-    key_columns: tuple[Name, ...] = ()
-
-    @model_validator(mode="after")
-    def _agrees_with_itself(self) -> Self:
-        named = [(reference.table, reference.column) for reference in self.references]
-        if len(set(named)) < len(named):
-            raise ValueError("references lists a column twice")
-        if self.pins is not None:
-            if self.pins.table == self.table:
-                raise ValueError("pins are rows of a table of their own")
-            if (self.pins.table, self.pins.column) in named:
-                raise ValueError("a column of pins is no reference: it would hold its blob for ever")
-        return self
 
 
 class Units(Model):

@@ -17,7 +17,8 @@ from afterrun.core.facts import Key, Scalar, Status
 from afterrun.core.tree import TreeModel
 from afterrun.profiles import Profile
 from afterrun.profiles.detect import mentioned_tables, unmentioned_references, version_table
-from afterrun.profiles.model import GenerationRows, Owned, Protection, Tree, Via
+from afterrun.profiles.generation import GenerationRows
+from afterrun.profiles.model import Owned, Protection, Tree, Via
 from afterrun.stores.sql.dialect import Column, Dialect
 
 MAX_DIGITS: Final = 19

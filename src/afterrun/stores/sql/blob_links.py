@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from afterrun.profiles import TableShape
+from afterrun.profiles.blobs import Blobs
 from afterrun.profiles.detect import mentioned_tables
-from afterrun.profiles.model import Blobs
 from afterrun.stores.sql.binding import Binding
 
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from afterrun.core.facts import UNREADABLE, Key, Scalar, readable
 from afterrun.core.times import DAY, Instant
-from afterrun.profiles.model import Blobs, Pins
+from afterrun.profiles.blobs import Blobs, Pins
 from afterrun.stores.sql.binding import Binding
 from afterrun.stores.sql.blob_links import Link, keeping, links_of, sources, strangers, unindexed
 from afterrun.stores.sql.dialect import Column

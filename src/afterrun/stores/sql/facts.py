@@ -15,7 +15,8 @@ import sqlalchemy as sa
 
 from afterrun.core.facts import UNREADABLE, Flag, Key, Reason, Row, Unit, key_text
 from afterrun.core.tree import build_units, read_units
-from afterrun.profiles.model import Condition, Edge, Protection
+from afterrun.profiles.model import Edge, Protection
+from afterrun.profiles.words import Condition
 from afterrun.stores.sql.binding import Binding, UnknownReference
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.literals import literal, one_of

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from afterrun.core.facts import UNREADABLE, Key, Reason, Scalar, Status, Unit, key_text
 from afterrun.core.times import Instant
 from afterrun.core.tree import chunks
-from afterrun.profiles.model import Generation, GenerationEnd, GenerationProtection, GenerationRows
+from afterrun.profiles.generation import Generation, GenerationEnd, GenerationProtection, GenerationRows
 from afterrun.stores.sql.binding import UnknownReference
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.facts import Facts

@@ -19,7 +19,7 @@ from afterrun.core.judge import Group, Rank
 from afterrun.core.store import Census, Cursor, Outside, Page, Schema, Stream
 from afterrun.core.times import Instant
 from afterrun.core.tree import chunks
-from afterrun.profiles.model import Generation
+from afterrun.profiles.generation import Generation
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.elsewhere import Reach, Reaching
 from afterrun.stores.sql.generation_facts import CHUNK, GenerationFacts, GenerationReader, GenerationRow
