@@ -18,7 +18,6 @@ from afterrun.profiles.langgraph import (
     Place,
     cut,
     is_line,
-    live_writes,
     read_metadata,
     uuid6_floor,
     uuid6_instant,
@@ -190,12 +189,6 @@ def test_old_formats_keep_what_their_tasks_are_read_from() -> None:
         rows[3] = rows[3]._replace(version=version)
         assert names(cut(rows)) == {"current-generation": {at(3)}, "pending-sends": {at(2)}}
         assert not is_line(rows)
-
-
-def test_writes_newer_than_every_checkpoint_are_live() -> None:
-    """Writes may be there before their checkpoint; older ones without a checkpoint are left over."""
-    places = [Place(ROOT, at(1)), Place(ROOT, at(9)), Place("node:a", at(9)), Place(ROOT, at(2))]
-    assert list(live_writes(line(3)[2:], places)) == [Place(ROOT, at(9)), Place("node:a", at(9))]
 
 
 def test_times_of_ids() -> None:

@@ -21,7 +21,6 @@ from afterrun.profiles.langgraph.keep import (
     Stay,
     cut,
     is_line,
-    live_writes,
     read_metadata,
 )
 from afterrun.profiles.langgraph.outline import (
@@ -53,7 +52,6 @@ __all__ = [
     "cut",
     "head_state",
     "is_line",
-    "live_writes",
     "outline",
     "outline_of_json",
     "read_metadata",

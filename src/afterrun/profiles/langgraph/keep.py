@@ -11,7 +11,7 @@ import json
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -162,21 +162,6 @@ def is_line(rows: Sequence[Checkpoint]) -> bool:
             return False
         before = name
     return True
-
-
-def live_writes(rows: Iterable[Checkpoint], writes: Iterable[Place]) -> Iterator[Place]:
-    """Yield where writes were made to a checkpoint that is not saved, yet newer than all that are.
-
-    The engine saves in the background, and writes may be there before their checkpoint: that is work that
-    goes on.
-    """
-    saved = {row.place for row in rows}
-    heads: dict[str, str] = {}
-    for place in saved:
-        heads[place.namespace] = max(place.id, heads.get(place.namespace, ""))
-    for place in writes:
-        if place not in saved and place.id > heads.get(place.namespace, ""):
-            yield place
 
 
 def _whole(rows: Sequence[Checkpoint]) -> Stay | None:
