@@ -77,6 +77,7 @@ class PolicyOptions:
     pin: tuple[str, ...]
     generations_keep_for: str | None
     generations_keep_last: int | None
+    generations_drop_forks: bool
     policy_file: str | None
 
     def resolve(self, store: str) -> tuple[Policy, bool]:
@@ -97,7 +98,11 @@ class PolicyOptions:
             "grace": self.grace,
             "pins": [*text.pins, *self.pin],
         }
-        rules = {"keep_for": self.generations_keep_for, "keep_last": self.generations_keep_last}
+        rules = {
+            "keep_for": self.generations_keep_for,
+            "keep_last": self.generations_keep_last,
+            "keep_forks": False if self.generations_drop_forks else None,
+        }
         given: dict[str, object] = {name: value for name, value in said.items() if value is not None}
         own = {name: value for name, value in rules.items() if value is not None}
         given["generations"] = text.generations.model_copy(update=own)
@@ -209,6 +214,11 @@ POLICY: Final = (
         type=int,
         metavar="N",
         help="Keep the newest N generations of each run, the current one included.",
+    ),
+    click.option(
+        "--generations-drop-forks",
+        is_flag=True,
+        help="Where generations branch, keep the end of the newest branch alone. Default: of every one.",
     ),
     click.option(
         "--policy",

@@ -79,11 +79,16 @@ class GenerationsText(Text):
         description="Keep the newest N generations of each run, the current one included.",
     )
 
+    keep_forks: bool | None = Field(
+        None, description="Keep the end of every branch, where generations branch. Default: true."
+    )
+
     def policy(self) -> Policy | None:
         """Return the rules, or ``None`` without any. Raises `UsageError` for words that make no sense."""
         if self.keep_for is None and self.keep_last is None:
             return None
-        return Policy(keep_for=_keep_for(self.keep_for), keep_last=self.keep_last)
+        keep_forks = self.keep_forks is not False
+        return Policy(keep_for=_keep_for(self.keep_for), keep_last=self.keep_last, keep_forks=keep_forks)
 
 
 def _keep_for(text: str | None) -> timedelta | Forever | None:

@@ -15,7 +15,7 @@ DEFAULT_GRACE: Final = timedelta(hours=1)
 
 MAX_KEEP_LAST: Final = 1_000_000_000
 
-GENERATION_RULES: Final = ("keep_for", "before", "keep_last")
+GENERATION_RULES: Final = ("keep_for", "before", "keep_last", "keep_forks")
 """Rules that generations have of their own."""
 
 
@@ -44,6 +44,8 @@ class Policy:
         generations: what to keep of the superseded generations of runs that stay; ``None`` keeps all. Its
             ``keep_last`` counts the newest of each run, the current one included. Grace and pins are those
             of the whole policy.
+        keep_forks: of generations that branch, keep the end of every branch, and not of the newest alone.
+            It is a rule for generations, and lets nothing go by itself.
 
     A policy with nothing but ``generations`` touches no whole run. Raises `UsageError` for a value that makes
     no sense and `Refused` for a policy without a rule.
@@ -57,6 +59,7 @@ class Policy:
     grace: timedelta = DEFAULT_GRACE
     pins: frozenset[str] = field(default_factory=frozenset)
     generations: Policy | None = None
+    keep_forks: bool = True
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
@@ -123,6 +126,8 @@ class Policy:
         words["grace"] = format_duration(self.grace)
         if self.pins:
             words["pins"] = len(self.pins)
+        if not self.keep_forks:
+            words["keep_forks"] = False
         if self.generations is not None:
             rules = self.generations.canonical()
             words["generations"] = {name: rules[name] for name in GENERATION_RULES if name in rules}

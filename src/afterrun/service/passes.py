@@ -138,7 +138,7 @@ def _generations(store: SqlStore, policy: Policy, trees: Plan | None, *, now: In
         units = {} if trees is None else store.units_of(runs)
         return [run for run, unit in units.items() if _goes(unit, trees)]
 
-    view = generations_of(store, keep_last=rules.keep_last, leaving=leaving if trees else None)
+    view = generations_of(store, rules, leaving=leaving if trees else None)
     if view is not None:
         yield Pass(view, make_plan(view, rules, now=now, whole=policy))
 

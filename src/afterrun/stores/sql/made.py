@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from afterrun.core.policy import Policy
 from afterrun.profiles import Profile
 from afterrun.profiles.registry import KeepSet, Records
 from afterrun.stores.sql.dialect import Dialect
@@ -28,11 +29,15 @@ def sql_store(
     return kind(dialect, profile, schema_unverified=schema_unverified, reach=reach)
 
 
-def generations_of(store: SqlStore, *, keep_last: int | None, leaving: Leaving | None) -> Generations | None:
-    """Return the generations of a store, if its profile knows any; ``leaving`` tells which runs go whole."""
+def generations_of(store: SqlStore, rules: Policy, *, leaving: Leaving | None) -> Generations | None:
+    """Return the generations of a store, if its profile knows any; ``leaving`` tells which runs go whole.
+
+    What ``rules`` ask of a run as a whole is part of what is read: how many are newer, and whether the ends
+    of its branches are superseded.
+    """
     units = store.profile.units
     if units.keep_set is not None:
-        return KEEP_SETS[units.keep_set](store, leaving=leaving)
+        return KEEP_SETS[units.keep_set](store, leaving=leaving, keep_forks=rules.keep_forks)
     if units.generation is not None:
-        return SqlGenerations(store, units.generation, keep_last=keep_last, leaving=leaving)
+        return SqlGenerations(store, units.generation, keep_last=rules.keep_last, leaving=leaving)
     return None

@@ -38,8 +38,9 @@ Rows = Sequence[Sequence[Any]]
 class CheckpointReader:
     """Reads the checkpoints of threads and makes a unit of each."""
 
-    def __init__(self, binding: Binding, saver: Saver) -> None:
-        """Compile the statements."""
+    def __init__(self, binding: Binding, saver: Saver, *, keep_forks: bool = True) -> None:
+        """Compile the statements. Without ``keep_forks``, of branches only the newest end stays."""
+        self._keep_forks = keep_forks
         self._binding = binding
         self._dialect = binding.dialect
         self._saver = saver
@@ -122,7 +123,11 @@ class CheckpointReader:
         plain = {key: found for key, found in threads.items() if readable(key)}
         self._look_closer(plain)
         held = self._held(rows) if self._unknown else {}
-        units = [unit for key, found in plain.items() for unit in units_of(key, found, held)]
+        units = [
+            unit
+            for key, found in plain.items()
+            for unit in units_of(key, found, held, keep_forks=self._keep_forks)
+        ]
         strange = threads.keys() - plain.keys()
         units.extend(unit for key in strange for unit in unreadable(key, threads[key]))
         return units

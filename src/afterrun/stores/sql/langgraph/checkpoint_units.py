@@ -21,11 +21,15 @@ Held = Mapping[str, Sequence[Reason]]
 """Why checkpoints are held from outside, by id."""
 
 
-def units_of(thread: Scalar, found: Sequence[Checkpoint], held: Held) -> Iterator[Unit]:
+def units_of(
+    thread: Scalar, found: Sequence[Checkpoint], held: Held, *, keep_forks: bool = True
+) -> Iterator[Unit]:
     """Yield a unit for each checkpoint of a thread, but for those that go with another one."""
     if len(found) > MOST_ROWS:
         return _all_stay(thread, found, OVERSIZED)
-    return _line(thread, found, held) if is_line(found) else _parted(thread, found, held)
+    if is_line(found):
+        return _line(thread, found, held)
+    return _parted(thread, cut(found, keep_leaves=keep_forks), held, newer=_newer(found))
 
 
 def unreadable(thread: Scalar, found: Sequence[Checkpoint]) -> Iterator[Unit]:
@@ -52,9 +56,7 @@ def _line(thread: Scalar, found: Sequence[Checkpoint], held: Held) -> Iterator[U
     yield _kept(thread, found[-1].place, CURRENT, 0)
 
 
-def _parted(thread: Scalar, found: Sequence[Checkpoint], held: Held) -> Iterator[Unit]:
-    parted: Cut = cut(found)
-    newer = _newer(found)
+def _parted(thread: Scalar, parted: Cut, held: Held, *, newer: Mapping[Place, int]) -> Iterator[Unit]:
     for place, stay in parted.kept.items():
         yield _kept(thread, place, stay, newer[place])
     # the oldest first: what follows one that cannot be removed is led on, and that costs a row each

@@ -32,11 +32,11 @@ class CheckpointStore:
     group_columns: tuple[str, ...] = ()
     blobs: None = None
 
-    def __init__(self, store: ThreadStore, *, leaving: Leaving | None) -> None:
-        """Compile the statements. ``leaving`` tells which threads go whole."""
+    def __init__(self, store: ThreadStore, *, leaving: Leaving | None, keep_forks: bool = True) -> None:
+        """Compile the statements. ``leaving`` tells which threads go whole; `keep_forks` as in a policy."""
         self._store = store
         self._dialect = store.dialect
-        self._reader = CheckpointReader(store.binding, store.saver)
+        self._reader = CheckpointReader(store.binding, store.saver, keep_forks=keep_forks)
         self.removal = CheckpointRemoval(store.binding, store.saver, self._reader)
         self._locks: Locks = CheckpointLinks(self._reader, self.removal)
         if self._dialect.locks_rows:
