@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from afterrun.core.errors import Refused, StoreFailure, StoreLocked, UnitFailure
+from afterrun.core.errors import StoreFailure, StoreLocked, UnitFailure
 from afterrun.core.guard import Decision
 from afterrun.core.inspection import Inspection
 from afterrun.core.outlook import Outlook
@@ -176,7 +176,7 @@ class Retention:
             options = replace(options, observer=watched)
             self._interrupted.check()
             passes = self._plan(policy)
-            maker = None if backup is None else self._maker(backup, passes, options)
+            maker = None if backup is None else self._maker(backup, options)
             cleared = list(clear_leftovers(state))
             if maker is not None:
                 state.keep_drafts([*state.drafts, maker.draft])
@@ -196,14 +196,8 @@ class Retention:
                     report.backup["cleared"] = int(str(report.backup["cleared"])) + len(cleared)
                 return report
 
-    def _maker(self, backup: BackupOrder, passes: Passes, options: SweepOptions) -> Maker:
+    def _maker(self, backup: BackupOrder, options: SweepOptions) -> Maker:
         """Prepare a backup. Raises `UsageError` or `Refused` for a place or kind that is not safe."""
-        if [part.plan.kind for part in passes.removing] != ["tree"]:
-            raise Refused(
-                "backup-kind",
-                "a backup holds run trees alone, and this policy lets generations go: remove these by a "
-                "policy of their own, with --no-backup",
-            )
         pace = options.pace(self.store.hold)
         return backups_of(self.store).maker(backup, pace=pace, clock=self._clock)
 
@@ -212,10 +206,11 @@ class Retention:
         return [*backups_of(self.store).notices(kind), *self.store.reach.unsaved()]
 
     def restore(self, backup: Path, run: str | None = None, *, rest: float = 1.0) -> Restored:
-        """Put the tree of one run, or all, back from a ``removed`` backup.
+        """Put the unit with one id, or all, back from a ``removed`` backup: trees first, then generations.
 
-        A tree whose ids are in the store again is refused. Raises `StoreLocked`, `Refused`, `BackupFailed`,
-        `UnitNotFound` for a run that the backup lacks, and `StoreUnreadable` for a file that is not there.
+        A tree whose ids are in the store again is refused, and so is a generation whose run is gone. Raises
+        `StoreLocked`, `Refused`, `BackupFailed`, `UnitNotFound` for an id that the backup lacks, and
+        `StoreUnreadable` for a file that is not there.
         """
         with locked(self.store, self._state) as state:
             restorer = backups_of(self.store).restorer(clock=self._clock, rest=rest)
