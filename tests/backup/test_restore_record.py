@@ -14,8 +14,10 @@ import pytest
 
 from afterrun import AfterrunError, Budget, Policy, Refused, SweepOptions
 from afterrun.core.errors import BackupFailed, StoreUnreadable
+from afterrun.core.facts import Unit
 from afterrun.state import StateDirectory
 from afterrun.state.files import MAX_RECORDS, Record
+from afterrun.stores.sql.attached_units import AttachedUnits
 from afterrun.stores.sql.restore import Restore
 from backup.backup_kit import MONTH, ids, prune, restore, script, strange_store
 from cli.kit import run_cli
@@ -31,8 +33,8 @@ from own_store import OwnStore
 
 put = Restore._try
 
-def until_killed(self, unit, report):
-    put(self, unit, report)
+def until_killed(self, among, unit, report):
+    put(self, among, unit, report)
     if report.units == 3:
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -119,13 +121,13 @@ def test_one_that_is_cut_off_says_how_far_it_came(
 ) -> None:
     """Ctrl-C and a bug leave the count of what was put back until then."""
     put = Restore._restore
-    calls: list[object] = []
+    calls: list[Unit] = []
 
-    def cut_off(self: Restore, unit: object) -> object:
+    def cut_off(self: Restore, among: AttachedUnits, unit: Unit) -> object:
         calls.append(unit)
         if len(calls) == 6:
             raise error
-        return put(self, unit)  # type: ignore[arg-type]
+        return put(self, among, unit)
 
     monkeypatch.setattr(Restore, "_restore", cut_off)
     with pytest.raises(error):

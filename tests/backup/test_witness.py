@@ -9,7 +9,7 @@ import pytest
 
 from afterrun import SweepOptions
 from afterrun.core.facts import Key, Unit
-from afterrun.stores.sql.attached import BACKUP, Attached
+from afterrun.stores.sql.attached_units import BACKUP, AttachedUnits
 from afterrun.stores.sql.backups import BackupKind
 from afterrun.stores.sql.store import SqlStore
 from afterrun.stores.sql.transaction import SqlTransaction
@@ -33,13 +33,13 @@ def test_no_lock_waits_for_the_backup_to_be_read(
     """Within a batch in which all is as it was, no statement reads the attached file."""
     read: list[str] = []
     opened: list[SqlStore] = []
-    differing, transaction = Attached.differing, SqlStore.transaction
+    differing, transaction = AttachedUnits.differing, SqlStore.transaction
 
     def noted(self: SqlStore, *, seconds: float) -> SqlTransaction:
         opened[:] = [self]
         return transaction(self, seconds=seconds)
 
-    def watched(self: Attached, units: Sequence[Unit]) -> Collection[Key]:
+    def watched(self: AttachedUnits, units: Sequence[Unit]) -> Collection[Key]:
         with traced(opened[0]) as seen:
             found = differing(self, units)
         assert self.dialect.driver.in_transaction
@@ -47,7 +47,7 @@ def test_no_lock_waits_for_the_backup_to_be_read(
         return found
 
     monkeypatch.setattr(SqlStore, "transaction", noted)
-    monkeypatch.setattr(Attached, "differing", watched)
+    monkeypatch.setattr(AttachedUnits, "differing", watched)
     report = prune(store, folder / "b.sqlite", kind=kind, options=SweepOptions(rest=0.0, batch_units=4))
     assert report.units.removed == 20
     assert any("runs" in text for text in read)
@@ -69,16 +69,16 @@ def test_what_changes_before_the_lock_is_had_stays(
     store: OwnStore, folder: Path, monkeypatch: pytest.MonkeyPatch, kind: BackupKind, change: str
 ) -> None:
     """A commit of the engine after the backup's side was read, and before the batch begins, is seen."""
-    recall = Attached.recall
+    recall = AttachedUnits.recall
     recalled: list[Sequence[Key]] = []
 
-    def then_changed(self: Attached, units: Sequence[Unit]) -> None:
+    def then_changed(self: AttachedUnits, units: Sequence[Unit]) -> None:
         recall(self, units)
         if not recalled:
             store.run(change)
         recalled.append(self._recalled[0])
 
-    monkeypatch.setattr(Attached, "recall", then_changed)
+    monkeypatch.setattr(AttachedUnits, "recall", then_changed)
     report = prune(store, folder / "b.sqlite", kind=kind)
     changed = {"o'neil", "a;--"} if "a;--" in change else {"o'neil"}
     assert report.units.skipped == {"recheck: changed since the backup": len(changed)}
@@ -89,16 +89,16 @@ def test_what_is_left_out_by_its_own_facts_disturbs_no_other(
     store: OwnStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A unit that lives again is skipped, one that changed too, and those beside them are still compared."""
-    recall = Attached.recall
+    recall = AttachedUnits.recall
 
-    def then_changed(self: Attached, units: Sequence[Unit]) -> None:
+    def then_changed(self: AttachedUnits, units: Sequence[Unit]) -> None:
         recall(self, units)
         store.run(
             "UPDATE runs SET status = 'running' WHERE id = 'child';"
             "UPDATE runs SET free = 1.0 WHERE id = 'o''neil'"
         )
 
-    monkeypatch.setattr(Attached, "recall", then_changed)
+    monkeypatch.setattr(AttachedUnits, "recall", then_changed)
     report = prune(store, folder / "b.sqlite")
     assert report.units.skipped == {"recheck: live-member": 1, "recheck: changed since the backup": 1}
     assert report.units.removed == 18

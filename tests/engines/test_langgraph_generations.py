@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from afterrun import Policy, Report, Retention, SweepOptions
+from afterrun import Policy, Refused, Report, Retention, SweepOptions
 from afterrun.cli import main
+from afterrun.stores.sql.backups import BackupOrder
 
 from .langgraph_cuts import cuts, going
 from .langgraph_fixtures import Untouched, _checkpoint_database, kind, made, untouched
@@ -92,6 +93,15 @@ def test_without_the_ends_of_forks_the_newest_goes_on(made: Store, untouched: Un
     prune(made, OLD)
     assert prune(made, newest).rows["checkpoints"] >= leaves > 0
     assert without_names(run_langgraph("proceed", made)) == without_names(untouched.proceeded)
+
+
+def test_a_backup_of_checkpoints_is_refused(made: Store) -> None:
+    """It would hold whole threads alone, so nothing is removed and no file is made."""
+    before, file = counts(made), made.state.parent / "removed.backup"
+    with opened(made) as retention, pytest.raises(Refused, match="whole runs alone"):
+        retention.prune(OLD, backup=BackupOrder(path=file))
+    assert counts(made) == before
+    assert not file.exists()
 
 
 def test_a_policy_for_generations_touches_no_thread(made: Store) -> None:

@@ -245,3 +245,20 @@ def test_the_plan_shows_the_statements_for_generations(loops: Loops) -> None:
     with open_loops(loops, writable=False) as retention:
         names = retention.statements(WEEK).keys()
     assert {"generations, first page", "generations, removal from turns"} <= names
+
+
+@pytest.mark.parametrize("loops", ["sqlite"], indirect=True)
+def test_a_key_that_is_no_plain_text_blocks_its_own_generation_alone(loops: Loops) -> None:
+    """Bytes, and text that is no UTF-8: what cannot be asked for again stays, and all else goes."""
+    for key in ("x'ff00'", "CAST(x'ff41' AS TEXT)"):
+        loops.run(
+            f"INSERT INTO runs VALUES ({key}, 'running', NULL, NULL, 3);"
+            f"INSERT INTO turns VALUES ({key}, 1, 'over', 1600000000000, NULL)"
+        )
+    fill(loops, loop("a", 3))
+    with open_loops(loops) as retention:
+        planned = retention.plan(WEEK)
+        report = retention.prune(WEEK, options=OFFLINE)
+    assert planned.others["generation"].blocked["unreadable-key"] == 2
+    assert (planned.would_go, report.removed) == (2, 2)
+    assert loops.rows("SELECT count(*) FROM turns") == [(3,)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 
 import pytest
 
-from afterrun import Policy, SweepOptions
+from afterrun import BackupOrder, Policy, SweepOptions
 from payloads.blob_kit import (
     BLOBS,
     HEAD,
@@ -108,3 +110,32 @@ def test_generations_alone_release_blobs_in_a_sweep(loops: Shop) -> None:
         report = retention.sweep(Policy(generations=BOTH.generations), always=True)
     assert (report.ended, report.blobs.count) == ("completed", 2)
     assert left(loops) == ["kept"]
+
+
+def everything(shop: Shop) -> dict[str, list[str]]:
+    """Return all rows of all tables."""
+    with closing(shop.connect()) as session:
+        return {
+            table: sorted(repr(row) for row in session.run(f"SELECT * FROM {table}"))
+            for table in ("runs", "steps", "turns", "events", "blobs", "pins")
+        }
+
+
+def test_generations_come_back_from_a_backup_with_their_blobs(loops: Shop, tmp_path: Path) -> None:
+    """One file has trees, generations and what they share; one alone brings its own."""
+    add_blobs(loops, "of a tree", "of a turn", "of both", "carried", "kept", stored=NOW_MS)
+    loop(loops, "gone", ("of a tree", "of both"), live=False)
+    loop(loops, "alive", ("of a turn", "of both"), ("of both", "carried"), ("carried", "kept"))
+    before, path = everything(loops), tmp_path / "kept" / "backup"
+    path.parent.mkdir()
+    with opened(loops) as retention:
+        report = retention.prune(BOTH, backup=BackupOrder(path=path))
+        assert report.ended == "completed", report.message
+        assert left(loops) == ["carried", "kept"]
+        assert report.backup is not None
+        assert report.backup["kinds"] == {"tree": 1, "generation": 2}
+        assert report.blobs.count == 3
+        assert retention.restore(path, "alive/1").rows["blobs"] == 2
+        assert left(loops) == ["carried", "kept", "of a turn", "of both"]
+        assert retention.restore(path).kinds == {"tree": 1, "generation": 1}
+    assert everything(loops) == before

@@ -124,8 +124,8 @@ def test_all_rows_are_of_one_moment(store: PgStore, folder: Path, monkeypatch: p
     monkeypatch.setattr(postgres_backup_rows, "PIECE_UNITS", 1)
     add, pieces = Writing.add, list[Unit]()
 
-    def busy(self: Writing, units: Sequence[Unit]) -> Sequence[UnitSum]:
-        found = add(self, units)
+    def busy(self: Writing, kind: str, units: Sequence[Unit]) -> Sequence[UnitSum]:
+        found = add(self, kind, units)
         if not pieces:
             store.run(
                 "UPDATE loose SET value = 'late' WHERE run = 'run-7'; DELETE FROM loose WHERE run = 'run-6'"
@@ -207,11 +207,11 @@ def test_no_timeout_of_the_database_ends_a_snapshot(
         store.run(f'ALTER DATABASE "{store.database.name}" SET {name} = 200', user="postgres")
     add = Writing.add
 
-    def slow(self: Writing, units: Sequence[Unit]) -> Sequence[UnitSum]:
+    def slow(self: Writing, kind: str, units: Sequence[Unit]) -> Sequence[UnitSum]:
         self._rows.dialect.driver.execute("SELECT pg_sleep(0.3)")
         with store.database.server.connect() as elsewhere:
             elsewhere.execute("SELECT pg_sleep(0.3)")
-        return add(self, units)
+        return add(self, kind, units)
 
     monkeypatch.setattr(Writing, "add", slow)
     assert store.prune(folder / "b.zip").units.removed == UNITS

@@ -249,7 +249,7 @@ CHANGES: dict[str, Callable[[str, bytes], bytes | None]] = {
 }
 REFUSALS: dict[str, Callable[[str, bytes], bytes | None]] = {
     "no head": lambda name, text: None if name == "afterrun.json" else text,
-    "another format": in_head("backup/1", "backup/2"),
+    "another format": in_head("backup/2", "backup/3"),
     "another profile": in_head('"own"', '"dbos"'),
     "another column": in_head('"value": "text"', '"valve": "text"'),
     "another type": in_head('"value": "text"', '"value": "bytea"'),
@@ -319,7 +319,7 @@ def resummed(backup: Path) -> None:
                 found.note(name, digests, sum(map(len, mine)))
             unit |= {"digest": found.digest, "size": found.size}
             lines.append(json.dumps(unit).encode() + b"\n")
-            totals.add(found, lines[-1])
+            totals.add(found, lines[-1], kind=unit["kind"])
     for name, (rows, checksum) in totals.tables.items():
         head["tables"][name] |= {"rows": rows, "checksum": checksum}
     head |= {"units": totals.units, "checksum": totals.checksum}

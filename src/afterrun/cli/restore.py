@@ -1,7 +1,8 @@
-"""`afterrun restore`: puts removed trees back from a `removed` backup."""
+"""`afterrun restore`: puts removed units back from a `removed` backup."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +30,7 @@ ADVICE: Final = (
 @click.option(
     "--schema-unverified", is_flag=True, help="Admit a schema version that was never read. Look first."
 )
-@click.option("--offline", is_flag=True, help="No engine uses the store now: no pause between trees.")
+@click.option("--offline", is_flag=True, help="No engine uses the store now: no pause between units.")
 @json_option
 @click.pass_obj
 def restore(
@@ -43,10 +44,10 @@ def restore(
     offline: bool,
     as_json: bool,
 ) -> int:
-    """Put the tree of one run, or all trees, back from a backup that prune made of what it removed.
+    """Put the tree of one run, one generation, or all of them back from a backup that prune made.
 
     Of a directory, write `trash` in place of BACKUP: what is in its trash comes back. A tree whose ids are in
-    the store again is refused.
+    the store again is refused, and so is a generation whose run is gone.
     """
     with open_retention(
         store, profile=profile, writable=True, schema_unverified=schema_unverified
@@ -66,6 +67,7 @@ def _as_json(report: Restored) -> dict[str, object]:
         "backup": report.backup,
         "made_at": report.made_at,
         "units": report.units,
+        "kinds": dict(report.kinds),
         "members": report.members,
         "present": report.present,
         "refused": dict(report.refused),
@@ -73,6 +75,10 @@ def _as_json(report: Restored) -> dict[str, object]:
         "rows": dict(report.rows),
         "notices": [*report.notices, *([ADVICE] if report.units else [])],
     }
+
+
+def _beside_trees(report: Restored) -> Iterable[tuple[str, int]]:
+    return [(kind, number) for kind, number in report.kinds.items() if kind != "tree"]
 
 
 def _parts(report: Restored) -> list[RenderableType]:
@@ -84,6 +90,7 @@ def _parts(report: Restored) -> list[RenderableType]:
     ]
     units = [
         ("restored", counted(report.units)),
+        *((f"{kind}s among them", counted(number)) for kind, number in _beside_trees(report)),
         ("runs in them", counted(report.members)),
         ("there already, unchanged", counted(report.present)),
     ]

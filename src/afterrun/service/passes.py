@@ -152,16 +152,22 @@ class Surveys:
 
     def __init__(self, passes: Passes, *, only: Collection[str] | None = None) -> None:
         """Prepare; nothing is read yet."""
-        first, *self._others = [Survey(part.store, part.plan, only=only) for part in passes.looking]
+        self._looking = passes.looking
+        first, *self._others = [Survey(part.store, part.plan, only=only) for part in self._looking]
         self._first = first
-        self._remarks = [remark for part in passes.looking for remark in part.store.remarks()]
         self.report: Report = first.report
         self.report.policy = passes.policy.canonical()
 
     def expired(self, *, page: int) -> Iterator[Unit]:
         """Yield the units that would go, of all kinds, one kind after another."""
-        yield from self._first.expired(page=page)
-        for survey in self._others:
-            yield from survey.expired(page=page)
-            self.report.add(survey.report)
-        self.report.notices += self._remarks
+        for _, unit in self.going(page=page):
+            yield unit
+        self.report.notices += [remark for part in self._looking for remark in part.store.remarks()]
+
+    def going(self, *, page: int) -> Iterator[tuple[str, Unit]]:
+        """Yield the units that would go, each after the name of its kind; the report has no remarks then."""
+        for survey in (self._first, *self._others):
+            for unit in survey.expired(page=page):
+                yield survey.report.kind, unit
+            if survey is not self._first:
+                self.report.add(survey.report)

@@ -46,6 +46,7 @@ from afterrun.stores.backups import backups_of
 from afterrun.stores.inspect import inspect_store
 from afterrun.stores.outlook import SqlSurroundings
 from afterrun.stores.reclaim import reclaim_space, survey_space
+from afterrun.stores.sql.backed import kinds_of
 from afterrun.stores.sql.backups import BackupKind, BackupOrder, Maker, Restored
 from afterrun.telemetry import Watched
 
@@ -198,11 +199,13 @@ class Retention:
 
     def _maker(self, backup: BackupOrder, passes: Passes, options: SweepOptions) -> Maker:
         """Prepare a backup. Raises `UsageError` or `Refused` for a place or kind that is not safe."""
-        if [part.plan.kind for part in passes.removing] != ["tree"]:
+        beyond = {part.plan.kind for part in passes.removing} - kinds_of(self.store).keys()
+        if beyond:
             raise Refused(
                 "backup-kind",
-                "a backup holds run trees alone, and this policy lets generations go: remove these by a "
-                "policy of their own, with --no-backup",
+                f"a backup of a store of {self.store.profile_name} holds whole runs alone, and this policy "
+                f"lets units of the kind {min(beyond)} go: remove these by a policy of their own, with "
+                "--no-backup",
             )
         pace = options.pace(self.store.hold)
         return backups_of(self.store).maker(backup, pace=pace, clock=self._clock)
@@ -212,10 +215,11 @@ class Retention:
         return [*backups_of(self.store).notices(kind), *self.store.reach.unsaved()]
 
     def restore(self, backup: Path, run: str | None = None, *, rest: float = 1.0) -> Restored:
-        """Put the tree of one run, or all, back from a ``removed`` backup.
+        """Put the unit with one id, or all, back from a ``removed`` backup: trees first, then generations.
 
-        A tree whose ids are in the store again is refused. Raises `StoreLocked`, `Refused`, `BackupFailed`,
-        `UnitNotFound` for a run that the backup lacks, and `StoreUnreadable` for a file that is not there.
+        A tree whose ids are in the store again is refused, and so is a generation whose run is gone. Raises
+        `StoreLocked`, `Refused`, `BackupFailed`, `UnitNotFound` for an id that the backup lacks, and
+        `StoreUnreadable` for a file that is not there.
         """
         with locked(self.store, self._state) as state:
             restorer = backups_of(self.store).restorer(clock=self._clock, rest=rest)

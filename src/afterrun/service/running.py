@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from afterrun.core.errors import StoreFailure, UnitFailure
 from afterrun.core.events import Event, Observer, SweepEnded
-from afterrun.core.plan import Plan, Survey
+from afterrun.core.plan import Plan
 from afterrun.core.report import COUNTED_ENDS, Report, UnitCounts
 from afterrun.core.space import ReclaimOptions
 from afterrun.core.store import Cursor, Witness
@@ -17,13 +18,13 @@ from afterrun.core.sweep import Clock, Deferrals, Sweep, SweepRequest, check_cen
 from afterrun.service.asking import PLAN_PAGE, WHOLE_RUNS
 from afterrun.service.interrupted import Interrupted
 from afterrun.service.options import SweepOptions
-from afterrun.service.passes import Pass, Passes
+from afterrun.service.passes import Pass, Passes, Surveys
 from afterrun.service.records import FINISHED, RetryAll, record_of
 from afterrun.state import StoreState
 from afterrun.state.restores import last_sweep
 from afterrun.stores.reclaim import try_reclaim
 from afterrun.stores.recognise import marks_of, subject_of
-from afterrun.stores.sql.backups import Maker
+from afterrun.stores.sql.backups import PAGE, Backup, Maker
 from afterrun.stores.sql.store import SqlStore
 from afterrun.telemetry import Watched
 
@@ -208,19 +209,25 @@ class Running:
     def backed_up(
         self, maker: Maker, passes: Passes, options: SweepOptions, *, only: Collection[str] | None
     ) -> Report:
-        """Make a backup of what is to go, then remove what is in it and has not changed."""
-        part = passes.trees
-        check_census(part.store.census(), profile=self.store.profile_name)
-        found, again = (Survey(part.store, part.plan, only=only) for _ in range(2))
-        expired = sum(1 for _ in found.expired(page=PLAN_PAGE))
-        made = maker.made(found, again, limit=options.budget.units) if expired else nullcontext(None)
+        """Make one backup of all that is to go, then remove what is in it and has not changed."""
+        for part in passes.removing:
+            check_census(part.store.census(), profile=self.store.profile_name)
+        found, again = (Surveys(passes, only=only) for _ in range(2))
+        expired = sum(1 for _ in found.going(page=PLAN_PAGE))
+        going = islice(again.going(page=PAGE), options.budget.units)
+        made = maker.made(found.report, going) if expired else nullcontext(Backup(held={}))
         with made as backup:
-            listed = frozenset[str]() if backup is None else backup.only
-            bound = Narrowing(listed, None if backup is None else backup.witness)
-            retry = RetryAll(self.state)
-            report = self.run([part], options, retry, narrowed={part.plan.kind: bound}).report
-            report.backup = None if backup is None else dict(backup.facts)
+            narrowed = {part.plan.kind: _narrowing(backup, part.plan.kind) for part in passes.removing}
+            report = self.run(passes.removing, options, RetryAll(self.state), narrowed=narrowed).report
+            report.backup = dict(backup.facts) or None
             report.notices.extend(self.store.reach.unsaved())
-            report.units.deferred += found.report.units.deferred
+            for kind, units in report.kinds.items():
+                units.deferred += found.report.kinds[kind].deferred
             report.oversized.extend(found.report.oversized)
             return report
+
+
+def _narrowing(backup: Backup, kind: str) -> Narrowing:
+    """Return the bounds of a pass: what the backup holds of its kind, and only as it is in there."""
+    held = backup.held.get(kind)
+    return Narrowing(frozenset()) if held is None else Narrowing(held.only, held.witness)

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 
 from afterrun.core.batch import Pace
 from afterrun.core.errors import BackupFailed
 from afterrun.core.facts import key_text
-from afterrun.core.plan import Survey
+from afterrun.core.report import Report
 from afterrun.core.sweep import Clock
 from afterrun.stores.new_file import NewFile
 from afterrun.stores.sql.attached import Attached, attached
 from afterrun.stores.sql.backup_meta import Listed
-from afterrun.stores.sql.backups import PAGE, Backup, BackupOrder
+from afterrun.stores.sql.backups import Backup, BackupOrder, Going, Held, by_kind
 from afterrun.stores.sql.removed_backup import RemovedBackup, room_needed, verify_removed
 from afterrun.stores.sql.store import SqlStore
 from afterrun.stores.sql.whole_backup import Counted, WholeBackup, file_checksum
@@ -39,16 +38,13 @@ class BackupMaker:
         return self._file.draft
 
     @contextmanager
-    def made(self, found: Survey, again: Survey, *, limit: int | None) -> Iterator[Backup]:
-        """Make the backup, verify it, and keep it attached.
+    def made(self, survey: Report, going: Going) -> Iterator[Backup]:
+        """Make one file with all that is ``going``, verify it, and keep it attached.
 
-        ``found`` was walked to its end, ``again`` is the same plan and not walked yet. ``limit`` is the most
-        units that will go. Raises `BackupFailed` or `Refused`: the store is unchanged, no file stays.
+        ``survey`` is what a plan told of it. Raises `BackupFailed` or `Refused`: the store is unchanged, no
+        file stays.
         """
-        if self._order.kind == "removed":
-            making = self._removed(found, again, limit)
-        else:
-            making = self._whole(found, again, limit)
+        making = self._removed(survey, going) if self._order.kind == "removed" else self._whole(going)
         with making as backup:
             foreign_keys = self._tables.dialect.driver.execute("PRAGMA foreign_keys").fetchone()[0]
             if not foreign_keys:
@@ -56,13 +52,13 @@ class BackupMaker:
             yield backup
 
     @contextmanager
-    def _removed(self, found: Survey, again: Survey, limit: int | None) -> Iterator[Backup]:
+    def _removed(self, survey: Report, going: Going) -> Iterator[Backup]:
         began = self._clock.monotonic()
         tables, file = self._tables, self._file
-        file.room(room_needed(found.report))
+        file.room(room_needed(survey))
         writer = RemovedBackup(self._store, tables, pace=self._pace, clock=self._clock)
         with file:
-            head = writer.write(file.draft, islice(again.expired(page=PAGE), limit), found.report)
+            head = writer.write(file.draft, going, survey)
             with attached(tables.dialect, file.draft):
                 verify_removed(tables, head)
             file.publish()
@@ -70,17 +66,24 @@ class BackupMaker:
             facts = self._facts(
                 began,
                 writer,
-                rows={part.name: head.tables[part.name][0] for part in (*tables.live, *tables.live_blobs)},
+                rows={
+                    part.name: head.tables[part.name][0]
+                    for part in (*tables.trees.live, *tables.trees.live_blobs)
+                },
             )
-            facts |= {"units": writer.units, "checksum": head.checksum}
-            yield Backup(only=Listed(tables.dialect.driver), witness=tables, facts=facts)
+            facts |= {"units": writer.units, "kinds": dict(writer.kinds), "checksum": head.checksum}
+            held = {
+                kind: Held(Listed(tables.dialect.driver, among.backed, head.format), among)
+                for kind, among in tables.kinds.items()
+            }
+            yield Backup(held=held, facts=facts)
 
     @contextmanager
-    def _whole(self, _found: Survey, again: Survey, limit: int | None) -> Iterator[Backup]:
+    def _whole(self, going: Going) -> Iterator[Backup]:
         began = self._clock.monotonic()
         tables, file = self._tables, self._file
         file.room(self._store.sizes().total)
-        only = frozenset(key_text(unit.key) for unit in islice(again.expired(page=PAGE), limit))
+        only = {kind: frozenset(key_text(unit.key) for unit in units) for kind, units in by_kind(going)}
         counted = Counted(tables)
         writer = WholeBackup(tables.dialect, pace=self._pace, clock=self._clock)
         with file:
@@ -90,9 +93,12 @@ class BackupMaker:
             checksum = file_checksum(file.draft)
             file.publish()
         with attached(tables.dialect, file.path):
+            kinds = {kind: len(ids) for kind, ids in only.items()}
             facts = self._facts(began, writer, rows=rows)
-            facts |= {"units": len(only), "checksum": checksum}
-            yield Backup(only=only, witness=tables, facts=facts)
+            facts |= {"units": sum(kinds.values()), "kinds": kinds, "checksum": checksum}
+            yield Backup(
+                held={kind: Held(ids, tables.kinds[kind]) for kind, ids in only.items()}, facts=facts
+            )
 
     def _facts(
         self, began: float, writer: RemovedBackup | WholeBackup, *, rows: Mapping[str, int]

@@ -7,15 +7,24 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, Protocol, TypeAlias
 
 from afterrun.core.batch import Pace
-from afterrun.core.plan import Survey
+from afterrun.core.facts import Reason, Unit, key_text
+from afterrun.core.report import Report
 from afterrun.core.store import Witness
 from afterrun.core.sweep import Clock
 
 BackupKind = Literal["removed", "whole"]
+Going: TypeAlias = Iterator[tuple[str, Unit]]
+"""Units that are to go, each after the name of its kind: all of one kind, then all of the next."""
+
+Rules: TypeAlias = dict[str, str | int | list[str] | dict[str, str | int | list[str]]]
+"""A policy as the head of a backup has it, for people."""
+
 PAGE: Final = 1_000
 """Raw keys of a page when what goes is selected for a backup."""
 
@@ -35,12 +44,19 @@ class BackupOrder:
     kind: BackupKind = "removed"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backup:
-    """A verified backup that is at hand. ``facts`` is what a report says of it."""
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a backup holds of one kind: the ids of its units, and who compares them with the store."""
 
     only: Collection[str]
     witness: Witness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """A verified backup that is at hand: what it holds by kind. ``facts`` is what a report says of it."""
+
+    held: Mapping[str, Held]
     facts: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -48,7 +64,8 @@ class Backup:
 class Restored:
     """What a restore came to. ``present`` units were never gone or are back already, unchanged.
 
-    ``refused`` counts units by reason; ``named`` are the first of them, or the one that was asked for.
+    ``kinds`` counts ``units`` by kind, and ``members`` are the runs of trees among them. ``refused`` counts
+    units by reason; ``named`` are the first of them, or the one that was asked for.
     """
 
     store: str
@@ -56,12 +73,25 @@ class Restored:
     backup: str
     made_at: str
     units: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
     members: int = 0
     present: int = 0
     rows: Counter[str] = field(default_factory=Counter)
     refused: Counter[str] = field(default_factory=Counter)
     named: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+
+    def count(self, kind: str, unit: Unit) -> None:
+        """Take in a unit that was put back."""
+        self.units += 1
+        self.kinds[kind] += 1
+        self.members += len(unit.members) if kind == "tree" else 0
+
+    def refuse(self, unit: Unit, why: str) -> None:
+        """Take in a unit that stays in the backup."""
+        self.refused[why] += 1
+        if len(self.named) < NAMED:
+            self.named.append(key_text(unit.key))
 
 
 class Maker(Protocol):
@@ -71,11 +101,11 @@ class Maker(Protocol):
     def draft(self) -> Path:
         """Return the name that the file grows under, and keeps if this process is killed."""
 
-    def made(self, found: Survey, again: Survey, *, limit: int | None) -> AbstractContextManager[Backup]:
-        """Make the backup, verify it, and keep it at hand.
+    def made(self, survey: Report, going: Going) -> AbstractContextManager[Backup]:
+        """Make one file with all that is ``going``, verify it, and keep it at hand.
 
-        ``found`` was walked to its end, ``again`` is the same plan and not walked yet. ``limit`` is the most
-        units that will go. Raises `BackupFailed` or `Refused`: the store is unchanged, no file stays.
+        ``survey`` is what a plan told of it. Raises `BackupFailed` or `Refused`: the store is unchanged, no
+        file stays.
         """
 
 
@@ -88,7 +118,10 @@ class Restorer(Protocol):
     so_far: Restored | None
 
     def run(self, path: Path, run: str | None) -> Restored:
-        """Restore the unit of one run, or all. Raises `Refused`, `BackupFailed`, `UnitNotFound`."""
+        """Restore the unit with one id, or all, trees first.
+
+        Raises `Refused`, `BackupFailed`, and `UnitNotFound`.
+        """
 
 
 class Backups(Protocol):
@@ -102,6 +135,25 @@ class Backups(Protocol):
 
     def restorer(self, *, clock: Clock, rest: float) -> Restorer:
         """Prepare a restore; ``rest`` is the pause after a transaction, as a multiple of its time."""
+
+
+class NotRestoredError(Exception):
+    """A unit that stays in the backup, and why."""
+
+    def __init__(self, reason: Reason) -> None:
+        """Take the reason; its detail is for people."""
+        super().__init__(reason.detail)
+        self.reason = reason.name
+
+
+IS_BACK: Final = "id-is-back"
+"""Name of the reason why most units are not put back: something of them is in the store again."""
+
+
+def by_kind(going: Going) -> Iterator[tuple[str, Iterator[Unit]]]:
+    """Yield each kind with its units, which are to be read before the next one is asked for."""
+    for kind, pairs in groupby(going, key=itemgetter(0)):
+        yield kind, (unit for _, unit in pairs)
 
 
 def identity_digest(identity: str) -> str:

@@ -11,12 +11,14 @@ import sqlalchemy as sa
 from afterrun.stores.sql.binding import Binding
 from afterrun.stores.sql.blobs import SqlBlobs
 from afterrun.stores.sql.dialect import Column
-from afterrun.stores.sql.parts import Part, parts, plain_table
+from afterrun.stores.sql.parts import Part, plain_table
 
 
-def blob_parts(binding: Binding, blobs: SqlBlobs | None, *, schema: str | None = None) -> Sequence[Part]:
-    """Return, for each table of blobs that can go, those to which the rows of some runs refer."""
-    rows = {part.name: part for part in parts(binding, schema=schema)}
+def blob_parts(
+    binding: Binding, blobs: SqlBlobs | None, found: Sequence[Part], *, schema: str | None = None
+) -> Sequence[Part]:
+    """Return, for each table of blobs that can go, those to which the rows ``found`` of some units refer."""
+    rows = {part.name: part for part in found}
     return list(_blob_parts(binding, blobs, rows, schema)) if blobs is not None else []
 
 
@@ -29,9 +31,10 @@ def _blob_parts(
         held = [
             key.in_(sa.select(rows[name].table.c[column]).where(rows[name].where))
             for name, column in table.sources
+            if name in rows
         ]
         if held:
-            yield Part(table.name, there, sa.or_(*held))
+            yield Part(table.name, there, sa.or_(*held), there, (key,))
 
 
 def missing_from(part: Part, binding: Binding, *, key: str, schema: str | None) -> Part:

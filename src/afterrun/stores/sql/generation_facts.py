@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
-from afterrun.core.facts import UNREADABLE, Key, Reason, Scalar, Status, Unit, key_text
+from afterrun.core.facts import UNREADABLE, Key, Reason, Scalar, Status, Unit, key_text, readable
 from afterrun.core.times import Instant
 from afterrun.core.tree import chunks
 from afterrun.profiles.generation import Generation, GenerationEnd, GenerationProtection, GenerationRows
@@ -220,8 +220,9 @@ class GenerationReader:
 
     def build(self, rows: Sequence[GenerationRow]) -> list[Unit]:
         """Return the units of these rows."""
-        ends = self._ends([row.key for row in rows if row.end is None])
-        flags = self._flags([row.key for row in rows])
+        known = [row for row in rows if readable(row.key)]
+        ends = self._ends([row.key for row in known if row.end is None])
+        flags = self._flags([row.key for row in known])
         return [self._unit(row, ends, flags.get(row.key, ())) for row in rows]
 
     def held(self, keys: Sequence[Key]) -> bool:
@@ -255,7 +256,8 @@ class GenerationReader:
         key = (row.run, row.number)
         end = ends.get(key) if row.end is None else row.end
         status = self._facts.statuses.get(row.status, Status.UNKNOWN)
-        if status is Status.TERMINAL and not flags and end is not None and end >= 0 and _is_superseded(row):
+        ended = status is Status.TERMINAL and end is not None and end >= 0
+        if ended and not flags and _is_superseded(row) and readable(key):
             return Unit(key, (key,), end, end, successful=False, run=row.run, newer=row.newer)
         known = None if end == UNREADABLE or status is not Status.TERMINAL else end
         protected = [reason for reason, blocks in flags if not blocks]
@@ -291,6 +293,8 @@ def _is_superseded(row: GenerationRow) -> bool:
 
 def _broken(row: GenerationRow) -> Iterator[Reason]:
     """Yield why nothing tells whether a generation is superseded."""
+    if not readable(row.key):
+        yield Reason("unreadable-key", "its key is NULL or no plain text")
     if not row.has_run:
         yield Reason("lineage-broken", f"there is no run {key_text(row.run)}")
     elif not isinstance(row.number, int) or not isinstance(row.current, int):

@@ -24,7 +24,7 @@ from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.elsewhere import Reach, Reaching
 from afterrun.stores.sql.generation_facts import CHUNK, GenerationFacts, GenerationReader, GenerationRow
 from afterrun.stores.sql.literals import one_of
-from afterrun.stores.sql.parts import plain_table
+from afterrun.stores.sql.parts import generation_parts
 from afterrun.stores.sql.removal import Released, changed, told
 from afterrun.stores.sql.store import STATEMENT_PAGE, SqlStore
 from afterrun.stores.sql.transaction import LOCKED, SqlTransaction
@@ -135,7 +135,7 @@ class SqlGenerations:
 
     def find(self, text: str) -> Unit:
         """Return the generation with this id: that of its run, a slash, and its number."""
-        for key in _spelled(text):
+        for key in spelled(text):
             units = self.reader.units([key])
             if units:
                 return units[0]
@@ -273,7 +273,7 @@ MAX_DIGITS: Final = 19
 """Characters of a number that fits any database's integers."""
 
 
-def _spelled(text: str) -> list[Key]:
+def spelled(text: str) -> list[Key]:
     """Return the keys that an id, as a person types it, may stand for."""
     run, slash, number = text.rpartition("/")
     if not (slash and _is_number(number)):
@@ -313,15 +313,9 @@ class GenerationRemoval:
         """Compile them, in the profile's order. ``returned`` are columns, by table, whose values are told."""
         self._dialect = facts.dialect
         self._returned = returned
-        binding, generation = facts.binding, facts.generation
-        self._parts: list[tuple[str, sa.TableClause, list[Column]]] = []
-        for rows in generation.owned:
-            if rows.table in self._dialect.shapes:
-                table = plain_table(binding, rows.table)
-                theirs = {ours: theirs for theirs, ours in rows.on.items()}
-                self._parts.append((rows.table, table, [table.c[theirs[name]] for name in generation.key]))
-        own = plain_table(binding, generation.table)
-        self._parts.append((generation.table, own, [own.c[name] for name in generation.key]))
+        self._parts = [
+            (part.name, part.table, part.key) for part in generation_parts(facts.binding, facts.generation)
+        ]
         self.deletes = [
             (name, told(sa.delete(table).where(self._dialect.rows_in(key)), table, returned.get(name, ())))
             for name, table, key in self._parts

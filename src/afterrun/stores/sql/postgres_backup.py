@@ -8,31 +8,31 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from importlib.metadata import version
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from afterrun.core.batch import Pace
 from afterrun.core.errors import BackupFailed, StoreFailure, UnitFailure
 from afterrun.core.facts import Key, Unit, key_text
-from afterrun.core.plan import Survey
 from afterrun.core.report import Report
 from afterrun.core.sweep import Clock
 from afterrun.core.times import iso
 from afterrun.stores.new_file import NewFile
 from afterrun.stores.sql.backups import (
-    PAGE,
     Backup,
     BackupKind,
     BackupOrder,
+    Going,
+    Held,
     Maker,
     Restorer,
+    by_kind,
     identity_digest,
 )
 from afterrun.stores.sql.postgres_backup_blobs import Needed, blob_rows, needed_by
 from afterrun.stores.sql.postgres_backup_file import BackupFile, Writing
 from afterrun.stores.sql.postgres_backup_head import Head
-from afterrun.stores.sql.postgres_backup_rows import Asked, UnitRows, UnitSum, pieces
+from afterrun.stores.sql.postgres_backup_rows import Asked, UnitRows, UnitSum, pieces, rows_of
 from afterrun.stores.sql.postgres_backup_whole import WholeDump, table_bytes
 from afterrun.stores.sql.postgres_programs import programs
 from afterrun.stores.sql.postgres_restore import PostgresRestore
@@ -59,7 +59,7 @@ class PostgresBackups:
 
     def notices(self, kind: BackupKind) -> Sequence[str]:
         """Say what a backup of this kind means for the engine while it is made."""
-        rows = UnitRows(self._store)
+        rows = rows_of(self._store)["tree"]
         names = [*(table.name for table in rows.tables), *self._store.binding.blob_tables()]
         if kind == "removed":
             return [f"for as long as a backup copies the rows that go, it {HOLDS}"]
@@ -87,8 +87,9 @@ class PostgresMaker:
         self._store = store
         self._order = order
         self._clock = clock
-        self._rows = UnitRows(store)
-        self._blobs = blob_rows(store, self._rows)
+        self._kinds = rows_of(store)
+        self._rows = self._kinds["tree"]
+        self._blobs = {kind: blob_rows(store, rows) for kind, rows in self._kinds.items()}
         self._names = [*(table.name for table in self._rows.tables), *store.binding.blob_tables()]
         self._file = NewFile(order.path, store=None)
         self._programs = (
@@ -101,37 +102,43 @@ class PostgresMaker:
         return self._file.draft
 
     @contextmanager
-    def made(self, found: Survey, again: Survey, *, limit: int | None) -> Iterator[Backup]:
-        """Make the backup, verify it, and keep what its units came to at hand."""
+    def made(self, survey: Report, going: Going) -> Iterator[Backup]:
+        """Make one file with all that is ``going``, verify it, and keep what its units came to at hand."""
         began = self._clock.monotonic()
-        units = islice(again.expired(page=PAGE), limit)
         with closing(Selected()) as selected:
             with backup_errors():
                 if self._programs is None:
-                    facts = self._removed(units, selected, found.report)
+                    facts = self._removed(going, selected, survey)
                 else:
-                    facts = self._whole(units, selected)
+                    facts = self._whole(going, selected)
+            kinds = selected.kinds()
             facts |= {
                 "kind": self._order.kind,
                 "path": str(self._file.path),
                 "bytes": self._file.path.stat().st_size,
-                "units": len(selected),
+                "units": sum(kinds.values()),
+                "kinds": kinds,
                 "seconds": round(self._clock.monotonic() - began, 6),
                 "longest_hold": 0.0,  # nobody waits for a reader
                 "blocked": 0.0,
                 "cleared": self._file.cleared,
             }
-            yield Backup(only=selected, witness=PostgresWitness(self._rows, selected), facts=facts)
+            held = {
+                kind: Held(SelectedKind(selected, kind), PostgresWitness(rows, selected))
+                for kind, rows in self._kinds.items()
+            }
+            yield Backup(held=held, facts=facts)
 
-    def _removed(self, units: Iterator[Unit], selected: Selected, survey: Report) -> dict[str, object]:
+    def _removed(self, going: Going, selected: Selected, survey: Report) -> dict[str, object]:
         """Copy the rows of units, all from one state of the store in which they are selected, too."""
         file = self._file
         file.room(int(survey.logical_bytes * FILLED) + sum(survey.rows.values()) * ROW_BYTES)
         with file:
-            with file.draft.open("wb") as draft, Writing(draft, self._rows, self._blobs) as writing:
+            with file.draft.open("wb") as draft, Writing(draft, self._kinds, self._blobs) as writing:
                 with self._rows.dialect.snapshot():
-                    for piece in pieces(units):
-                        selected.add(piece, writing.add(piece), writing.needed)
+                    for kind, units in by_kind(going):
+                        for piece in pieces(units):
+                            selected.add(kind, piece, writing.add(kind, piece), writing.needed)
                 head = writing.finish(**self._said(survey))
             _verify(file.draft, head)
             file.publish()
@@ -153,7 +160,7 @@ class PostgresMaker:
             "made_at": iso(survey.now),
         }
 
-    def _whole(self, units: Iterator[Unit], selected: Selected) -> dict[str, object]:
+    def _whole(self, going: Going, selected: Selected) -> dict[str, object]:
         """Let pg_dump copy the tables, and read them from the same snapshot to compare."""
         file, rows = self._file, self._rows
         if self._programs is None:
@@ -164,36 +171,39 @@ class PostgresMaker:
             with rows.dialect.snapshot():
                 checksum = dump.write(file.draft)
                 sums = dump.sums()
-                for piece in pieces(units):
-                    needed = needed_by(self._blobs, piece, Asked(piece))
-                    selected.add(piece, list(rows.sums(piece)), needed)
+                for kind, units in by_kind(going):
+                    among = self._kinds[kind]
+                    for piece in pieces(units):
+                        needed = needed_by(self._blobs[kind], piece, Asked(among.backed, piece))
+                        selected.add(kind, piece, list(among.sums(piece)), needed)
             dump.verify(file.draft, sums)
             file.publish()
         return {"rows": dump.rows(sums), "checksum": checksum}
 
 
 class Selected:
-    """The units of a backup and what their rows came to, on disk: a collection of roots."""
+    """The units of a backup by kind, and what their rows came to, on disk."""
 
     def __init__(self) -> None:
         """Begin a database of our own that has no name and goes with this process."""
         self._database = sqlite3.connect("", isolation_level=None)
         self._database.execute("PRAGMA journal_mode = OFF")
         self._database.execute(
-            "CREATE TABLE units (root TEXT PRIMARY KEY, digest TEXT NOT NULL) WITHOUT ROWID"
+            "CREATE TABLE units (kind TEXT, root TEXT, digest TEXT NOT NULL, PRIMARY KEY (kind, root))"
+            " WITHOUT ROWID"
         )
         self._database.execute("CREATE TABLE blobs (name TEXT, key, PRIMARY KEY (name, key)) WITHOUT ROWID")
         self._database.execute("BEGIN")
 
-    def add(self, units: Sequence[Unit], sums: Sequence[UnitSum], needed: Needed) -> None:
+    def add(self, kind: str, units: Sequence[Unit], sums: Sequence[UnitSum], needed: Needed) -> None:
         """Note units, and the blobs that they need."""
         self._database.executemany(
             "INSERT OR IGNORE INTO blobs VALUES (?, ?)",
             [(name, key) for found in needed for name, keys in found.items() for key in keys],
         )
         self._database.executemany(
-            "INSERT INTO units VALUES (?, ?)",
-            [(key_text(unit.key), found.digest) for unit, found in zip(units, sums, strict=True)],
+            "INSERT INTO units VALUES (?, ?, ?)",
+            [(kind, key_text(unit.key), found.digest) for unit, found in zip(units, sums, strict=True)],
         )
 
     def blobs(self, table: str, keys: Sequence[Key]) -> Collection[Key]:
@@ -201,23 +211,19 @@ class Selected:
         ask = "SELECT 1 FROM blobs WHERE name = ? AND key = ?"
         return {key for key in keys if self._database.execute(ask, (table, key)).fetchone()}
 
-    def digest(self, unit: Unit) -> str | None:
+    def digest(self, kind: str, root: object) -> str | None:
         """Return what a unit's rows came to; nothing for a unit that was not selected."""
-        ask = "SELECT digest FROM units WHERE root = ?"
-        found = self._database.execute(ask, (key_text(unit.key),)).fetchone()
+        ask = "SELECT digest FROM units WHERE kind = ? AND root = ?"
+        found = self._database.execute(ask, (kind, root)).fetchone()
         return None if found is None else str(found[0])
 
-    def __contains__(self, root: object) -> bool:
-        """Say whether the unit with this root was selected."""
-        return self._database.execute("SELECT 1 FROM units WHERE root = ?", (root,)).fetchone() is not None
+    def kinds(self) -> dict[str, int]:
+        """Count them by kind."""
+        return dict(self._database.execute("SELECT kind, count(*) FROM units GROUP BY kind"))
 
-    def __len__(self) -> int:
-        """Count them."""
-        return int(self._database.execute("SELECT count(*) FROM units").fetchone()[0])
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield their roots."""
-        for (root,) in self._database.execute("SELECT root FROM units"):
+    def roots(self, kind: str) -> Iterator[str]:
+        """Yield the roots of one kind."""
+        for (root,) in self._database.execute("SELECT root FROM units WHERE kind = ?", (kind,)):
             yield str(root)
 
     def close(self) -> None:
@@ -225,8 +231,29 @@ class Selected:
         self._database.close()
 
 
+class SelectedKind:
+    """The units of one kind of a backup: a collection of roots."""
+
+    def __init__(self, selected: Selected, kind: str) -> None:
+        """Look them up there."""
+        self._selected = selected
+        self._kind = kind
+
+    def __contains__(self, root: object) -> bool:
+        """Say whether the unit with this root was selected."""
+        return self._selected.digest(self._kind, root) is not None
+
+    def __len__(self) -> int:
+        """Count them."""
+        return self._selected.kinds().get(self._kind, 0)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield their roots."""
+        return self._selected.roots(self._kind)
+
+
 class PostgresWitness:
-    """Compares what goes with what was copied."""
+    """Compares what goes of one kind with what was copied."""
 
     def __init__(self, rows: UnitRows, selected: Selected) -> None:
         """Read through the store's own connection, within the removing transaction."""
@@ -237,7 +264,8 @@ class PostgresWitness:
 
     def recall(self, units: Sequence[Unit]) -> None:
         """Look up what the rows of these units came to."""
-        self._recalled = {unit.key: self._selected.digest(unit) for unit in units}
+        kind = self._rows.backed.kind
+        self._recalled = {unit.key: self._selected.digest(kind, key_text(unit.key)) for unit in units}
 
     def differing(self, units: Sequence[Unit]) -> Collection[Key]:
         """Return the keys of those units whose rows are not exactly those that were copied."""

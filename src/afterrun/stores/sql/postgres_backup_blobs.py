@@ -11,17 +11,14 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from afterrun.core.facts import Key, Unit, key_text, readable
-from afterrun.stores.sql.binding import Binding
+from afterrun.stores.sql.backed import Backed
 from afterrun.stores.sql.blob_table import BlobTable
-from afterrun.stores.sql.parts import parts
-from afterrun.stores.sql.postgres import Postgres
 from afterrun.stores.sql.postgres_backup_rows import (
     FORMAT,
     Asked,
     UnitRows,
     blocks,
     copied_out,
-    owner_of,
     reading,
 )
 from afterrun.stores.sql.postgres_errors import classified
@@ -36,48 +33,40 @@ Needed = Sequence[dict[str, list[str | int]]]
 
 
 def blob_rows(store: SqlStore, rows: UnitRows) -> Sequence[BlobRows]:
-    """Return the tables of blobs that can go with units."""
+    """Return the tables of blobs that can go with units; which of them these rows need is asked of each."""
     tables = store.blobs.tables if store.blobs else []
-    return [
-        BlobRows(rows.dialect, store.binding, table, rows.stored(table.name))
-        for table in tables
-        if table.sources
-    ]
+    return [BlobRows(rows, table) for table in tables if table.sources]
 
 
 class BlobRows:
-    """Reads the blobs of one table that units refer to, and puts them back."""
+    """Reads the blobs of one table that units of one kind refer to, and puts them back."""
 
-    def __init__(
-        self, dialect: Postgres, binding: Binding, table: BlobTable, columns: Mapping[str, str]
-    ) -> None:
-        """Compile the statements; ``columns`` are those that are stored, with their types."""
+    def __init__(self, rows: UnitRows, table: BlobTable) -> None:
+        """Compile the statements."""
         self.name = table.name
-        self.columns = columns
-        self._dialect = dialect
+        self.columns: Mapping[str, str] = rows.stored(table.name)
+        dialect = self._dialect = rows.dialect
         self._table = table
-        self._key_at = list(columns).index(table.part.key)
-        self._needs = list(self._needing(binding))
+        self._key_at = list(self.columns).index(table.part.key)
+        self._needs = list(self._needing(rows.backed))
         among = dialect.keys_in(table.key)
-        read = sa.select(*(table.table.c[name] for name in columns)).where(among).order_by(table.key)
+        read = sa.select(*(table.table.c[name] for name in self.columns)).where(among).order_by(table.key)
         self._read = f"COPY ({dialect.sql(read)}) TO STDOUT {FORMAT}".encode()
 
-    def _needing(self, binding: Binding) -> Iterator[tuple[sa.Select[Any], str]]:
+    def _needing(self, backed: Backed) -> Iterator[tuple[sa.Select[Any], Sequence[str]]]:
         """Yield statements that give the place of a unit and a blob that it refers to."""
         table = self._table.table.alias("afterrun-blobs")
         key = table.c[self._table.part.key]
-        owners = [*binding.owned, None]
         for name, column in self._table.sources:
-            for part, owned in zip(parts(binding), owners, strict=True):
+            for part in backed.parts():
                 if part.name == name:
-                    source, owner = owner_of(binding, part, owned)
-                    joined = source.join(table, part.table.c[column] == key)
-                    yield reading(part, joined, owner, [key]).distinct(), type_of(owner)
+                    joined = part.source.join(table, part.table.c[column] == key)
+                    yield reading(part, joined, [key]).distinct(), [type_of(owner) for owner in part.key]
 
     def needed(self, asked: Asked) -> Iterator[tuple[int, str | int]]:
         """Yield the place of a unit and the key of a blob that it refers to, some of them more than once."""
-        for statement, owner in self._needs:
-            for place, key in self._dialect.execute(statement, asked.parameters(owner)):
+        for statement, owners in self._needs:
+            for place, key in self._dialect.execute(statement, asked.parameters(owners)):
                 if place is not None and readable(key):
                     yield int(place), key
 

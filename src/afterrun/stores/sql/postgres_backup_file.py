@@ -1,9 +1,9 @@
 """The file of a `removed` backup of a PostgreSQL store: a ZIP archive of COPY text, in pieces of some units.
 
-``afterrun.json`` says what the file holds. A piece is a folder: ``units.jsonl`` has a line a unit, and each
-table with rows has a member with these rows, those of the first unit first. So one unit is found and read
-without the others, and ``unzip -p FILE 000000/00-TABLE.copy | psql -c 'COPY ... FROM STDIN'`` works without
-afterrun. A ZIP archive has its directory at the end: one that was cut off is none.
+``afterrun.json`` says what the file holds. A piece is a folder with units of one kind: ``units.jsonl`` has a
+line a unit, and each table with rows has a member with these rows, those of the first unit first. So one unit
+is found and read without the others, and ``unzip -p FILE 000000/00-TABLE.copy | psql -c 'COPY ... FROM
+STDIN'`` works without afterrun. A ZIP archive has its directory at the end: one that was cut off is none.
 """
 
 from __future__ import annotations
@@ -45,13 +45,20 @@ PLAIN: Final = re.compile(r"[A-Za-z0-9_-]{1,63}", re.ASCII)
 class Writing:
     """Writes a backup, piece by piece, to an empty file."""
 
-    def __init__(self, file: IO[bytes], rows: UnitRows, blobs: Sequence[BlobRows] = ()) -> None:
-        """Begin the archive. ``blobs`` are copied beside the rows that refer to them."""
+    def __init__(
+        self, file: IO[bytes], kinds: Mapping[str, UnitRows], blobs: Mapping[str, Sequence[BlobRows]]
+    ) -> None:
+        """Begin the archive. ``kinds`` read the units that it may hold; trees have all tables.
+
+        ``blobs``, by kind of unit, are copied beside the rows that refer to them.
+        """
         self._blobs = blobs
-        self._blob_files = {table.name: f"blobs-{_file_of(table.name, i)}" for i, table in enumerate(blobs)}
-        self._blob_totals = {table.name: BlobTotal() for table in blobs}
+        every = blobs["tree"]
+        self._blob_files = {table.name: f"blobs-{_file_of(table.name, i)}" for i, table in enumerate(every)}
+        self._blob_totals = {table.name: BlobTotal() for table in every}
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL)
-        self._rows = rows
+        self._kinds = kinds
+        self._rows = rows = kinds["tree"]
         self._files = {table.name: _file_of(table.name, place) for place, table in enumerate(rows.tables)}
         self._totals = Totals([table.name for table in rows.tables])
         self._pieces = 0
@@ -69,21 +76,22 @@ class Writing:
         with nullcontext() if error is None else suppress(OSError, ValueError):
             self._zip.close()
 
-    def add(self, units: Sequence[Unit]) -> Sequence[UnitSum]:
-        """Copy the rows of some units out of the store, as one piece; return what they come to."""
-        sums, asked = [UnitSum() for _ in units], Asked(units)
-        for table in self._rows.tables:
-            with closing(self._rows.lines(table, asked, sums)) as lines:
+    def add(self, kind: str, units: Sequence[Unit]) -> Sequence[UnitSum]:
+        """Copy the rows of some units of one kind out, as one piece; return what they come to."""
+        rows = self._kinds[kind]
+        sums, asked = [UnitSum() for _ in units], Asked(rows.backed, units)
+        for table in rows.tables:
+            with closing(rows.lines(table, asked, sums)) as lines:
                 first = next(lines, None)
                 if first is not None:
                     self._write(self._files[table.name], chain([first], lines))
-        needed = self.needed = needed_by(self._blobs, units, asked)
-        for blob_table in self._blobs:
+        needed = self.needed = needed_by(self._blobs[kind], units, asked)
+        for blob_table in self._blobs[kind]:
             self._add_blobs(blob_table, {key for found in needed for key in found.get(blob_table.name, ())})
-        listed = [_line_of(*told) for told in zip(units, sums, needed, strict=True)]
+        listed = [_line_of(kind, *told) for told in zip(units, sums, needed, strict=True)]
         self._write(UNITS, listed)
         for found, line in zip(sums, listed, strict=True):
-            self._totals.add(found, line)
+            self._totals.add(found, line, kind=kind)
         self._pieces += 1
         return sums
 
@@ -116,13 +124,14 @@ class Writing:
                 "rows": self._blob_totals[table.name].rows,
                 "checksum": self._blob_totals[table.name].checksum,
             }
-            for table in self._blobs
+            for table in self._blobs["tree"]
         }
         counted = {
             "tables": tables,
             "blobs": blobs,
             "pieces": self._pieces,
             "units": totals.units,
+            "kinds": dict(totals.kinds),
             "checksum": totals.checksum,
         }
         head = Head.model_validate({"format": FORMAT, **said, **counted})
@@ -250,10 +259,12 @@ class BackupFile:
                 found.note(name, lines, size)
             if (found.rows, found.size, found.digest) != (kept.said.rows, kept.said.size, kept.said.digest):
                 raise BackupFailed("corrupt", "the rows of a unit in the backup are not those that it lists")
-            totals.add(found, kept.line)
+            totals.add(found, kept.line, kind=kept.said.kind)
         said = {name: (table.rows, table.checksum) for name, table in self.head.tables.items()}
         if (totals.tables, totals.units, totals.checksum) != (said, self.head.units, self.head.checksum):
             raise BackupFailed("corrupt", "the units in the backup are not those that it lists")
+        if totals.kinds != self.head.by_kind:
+            raise BackupFailed("corrupt", "the units in the backup are of other kinds than it says")
 
 
 def no_backup() -> Refused:
@@ -304,8 +315,14 @@ def _unit_head(line: bytes) -> UnitHead:
         return UnitHead.model_validate_json(line)
 
 
-def _line_of(unit: Unit, found: UnitSum, blobs: Mapping[str, Sequence[str | int]]) -> bytes:
-    said = {"members": unit.members, "rows": found.rows, "size": found.size, "digest": found.digest}
+def _line_of(kind: str, unit: Unit, found: UnitSum, blobs: Mapping[str, Sequence[str | int]]) -> bytes:
+    said = {
+        "kind": kind,
+        "members": unit.members,
+        "rows": found.rows,
+        "size": found.size,
+        "digest": found.digest,
+    }
     said |= {"blobs": blobs} if blobs else {}
     return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 

@@ -11,10 +11,14 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from afterrun.core.errors import Refused
-from afterrun.core.facts import Key, Unit, readable
+from afterrun.core.facts import Key, Unit
+from afterrun.stores.sql.backed import fits
+from afterrun.stores.sql.backups import Rules
 from afterrun.stores.sql.postgres_backup_rows import UnitSum
 
-FORMAT: Final = "afterrun-postgresql-backup/1"
+FORMAT: Final = "afterrun-postgresql-backup/2"
+OLD_FORMAT: Final = "afterrun-postgresql-backup/1"
+"""The first one had trees alone, and its head does not count units by kind."""
 
 Hex = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Text = Annotated[str, StringConstraints(max_length=8_192)]
@@ -37,7 +41,7 @@ class Head(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: Literal["afterrun-postgresql-backup/1"]
+    format: Literal["afterrun-postgresql-backup/1", "afterrun-postgresql-backup/2"]
     afterrun: Text
     server: Text
     store: Text
@@ -45,14 +49,20 @@ class Head(BaseModel):
     profile: Text
     schema_version: Text
     digest: Text
-    policy: dict[str, str | int | list[str]]
+    policy: Rules
     fingerprint: Text
     made_at: Text
     tables: dict[str, TableHead]
     blobs: dict[str, TableHead] = Field(default_factory=dict, description="shared, once a piece")
     pieces: Number
     units: tuple[int, Hex]
+    kinds: dict[str, Number] = Field(default_factory=dict, description="units by kind")
     checksum: Hex = Field(description="of `tables` and `units`")
+
+    @property
+    def by_kind(self) -> Counter[str]:
+        """Return the number of units by kind."""
+        return Counter({"tree": self.units[0]} if self.format == OLD_FORMAT else self.kinds)
 
 
 class UnitHead(BaseModel):
@@ -60,17 +70,17 @@ class UnitHead(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    members: Annotated[list[str | int], Field(min_length=1)]
+    kind: Text = "tree"
+    members: Annotated[list[str | int | tuple[str | int, ...]], Field(min_length=1)]
     rows: dict[str, Annotated[int, Field(gt=0)]]
     size: Number
     digest: Hex
     blobs: dict[str, list[str | int]] = Field(default_factory=dict, description="keys of those it needs")
 
-    @property
-    def unit(self) -> Unit:
-        """Return the unit. Raises `Refused` for a key that no run can have."""
+    def unit(self, *, width: int) -> Unit:
+        """Return the unit, of a kind with so many columns in a key. Raises `Refused` for no such key."""
         members: tuple[Key, ...] = tuple(self.members)
-        if not all(map(readable, members)):
+        if not all(fits(member, width=width) for member in members):
             raise Refused("no-backup", "the backup lists a unit with a key that no run can have")
         return Unit(members[0], members, None, None, successful=False)
 
@@ -83,15 +93,15 @@ class Totals:
         self.rows = Counter(dict.fromkeys(tables, 0))
         self._tables = {name: hashlib.sha256() for name in tables}
         self._listed = hashlib.sha256()
-        self._units = 0
+        self.kinds: Counter[str] = Counter()
 
-    def add(self, found: UnitSum, line: bytes) -> None:
+    def add(self, found: UnitSum, line: bytes, *, kind: str) -> None:
         """Take in a unit, by what its rows come to and by its line in the list."""
         self.rows.update(found.rows)
         for name, digest in found.tables.items():
             self._tables[name].update(digest)
         self._listed.update(line)
-        self._units += 1
+        self.kinds[kind] += 1
 
     @property
     def tables(self) -> Mapping[str, tuple[int, str]]:
@@ -101,7 +111,7 @@ class Totals:
     @property
     def units(self) -> tuple[int, str]:
         """Return the number of units and the checksum of their list."""
-        return self._units, self._listed.hexdigest()
+        return self.kinds.total(), self._listed.hexdigest()
 
     @property
     def checksum(self) -> str:

@@ -18,11 +18,10 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from afterrun.core.errors import StoreFailure, UnitFailure
-from afterrun.core.facts import Unit, key_text
-from afterrun.profiles.model import Owned
-from afterrun.stores.sql.binding import Binding
+from afterrun.core.facts import Key, Unit, key_text
+from afterrun.stores.sql.backed import Backed, kinds_of
 from afterrun.stores.sql.dialect import Column
-from afterrun.stores.sql.parts import Part, parts
+from afterrun.stores.sql.parts import Part
 from afterrun.stores.sql.postgres import Postgres
 from afterrun.stores.sql.postgres_errors import classified
 from afterrun.stores.sql.postgres_types import INTEGERS, type_of
@@ -55,14 +54,14 @@ class Copied:
     Attributes:
         name: as the profile calls it.
         columns: the stored columns with their types; computed ones are left out.
-        owner: the type of the column that holds the key of a run.
+        owners: the types of the columns that hold the key of a member.
         read: the statement that gives the rows of some units, each after the place of its unit among them.
         write: the statement that takes such rows in.
     """
 
     name: str
     columns: Mapping[str, str]
-    owner: str
+    owners: tuple[str, ...]
     read: bytes
     write: sql.Composed
 
@@ -93,36 +92,39 @@ class UnitSum:
 class Asked:
     """Units whose rows are asked for, table by table: their keys, written once for all statements."""
 
-    def __init__(self, units: Sequence[Unit]) -> None:
-        """Take units; the place of each is its number among them."""
-        self._members = [key_text(key) for unit in units for key in unit.members]
+    def __init__(self, backed: Backed, units: Sequence[Unit]) -> None:
+        """Take units of one kind; the place of each is its number among them."""
+        members = [key for unit in units for key in unit.members]
+        columns = zip(*map(_columns, members), strict=True)
+        self._members = [[key_text(value) for value in column] for column in columns]
+        self._arrays = list(map(_array, self._members))
         self._places = _array([str(place) for place, unit in enumerate(units) for _ in unit.members])
-        self._keys = _array(self._members)
+        self._keys = backed.bind(members)
 
-    def parameters(self, owner: str) -> Mapping[str, str]:
-        """Return the parameters of a statement that compares keys with text of a column of this type."""
-        alike = self._keys
+    def parameters(self, owners: Sequence[str]) -> Mapping[str, object]:
+        """Return the parameters of a statement that compares keys with text of columns of these types."""
+        given = {_member(place): self._array(place, owner) for place, owner in enumerate(owners)}
+        return {"keys": self._keys, "places": self._places, **given}
+
+    def _array(self, place: int, owner: str) -> str:
         if owner == "uuid" or owner in INTEGERS:
-            alike = _array([_spelled(member, owner) for member in self._members])
-        return {"keys": self._keys, "members": alike, "places": self._places}
+            return _array([_spelled(text, owner) for text in self._members[place]])
+        return self._arrays[place]
 
 
 class UnitRows:
-    """Reads the rows of units from the store and writes them to it."""
+    """Reads the rows of units of one kind from the store and writes them to it."""
 
-    def __init__(self, store: SqlStore) -> None:
+    def __init__(self, store: SqlStore, backed: Backed) -> None:
         """Compile the statements, in the order of removal."""
         if not isinstance(store.dialect, Postgres):
             raise TypeError(store.dialect.name)
         self.dialect: Postgres = store.dialect
-        binding = store.binding
-        found = parts(binding)
+        self.backed = backed
+        found = backed.parts()
         blobs = store.blobs.tables if store.blobs else []
         self._computed = self._generated([*(part.name for part in found), *(table.name for table in blobs)])
-        owners: Sequence[Owned | None] = [*binding.owned, None]
-        self.tables: Sequence[Copied] = [
-            self._copied(binding, part, owned) for part, owned in zip(found, owners, strict=True)
-        ]
+        self.tables: Sequence[Copied] = [self._copied(part) for part in found]
 
     def _generated(self, names: Sequence[str]) -> frozenset[tuple[int, str]]:
         oids = self.dialect.reflected.oids
@@ -139,23 +141,23 @@ class UnitRows:
             if (reflected.oids[name], column) not in self._computed
         }
 
-    def _copied(self, binding: Binding, part: Part, owned: Owned | None) -> Copied:
+    def _copied(self, part: Part) -> Copied:
         reflected = self.dialect.reflected
         columns = self.stored(part.name)
-        source, owner = owner_of(binding, part, owned)
-        read = self.dialect.sql(reading(part, source, owner, [part.table.c[name] for name in columns]))
+        read = self.dialect.sql(reading(part, part.source, [part.table.c[name] for name in columns]))
         write = sql.SQL("COPY {} ({}) FROM STDIN {}").format(
             sql.Identifier(*reflected.places[part.name]),
             sql.SQL(", ").join(map(sql.Identifier, columns)),
             sql.SQL(FORMAT),
         )
-        return Copied(part.name, columns, type_of(owner), f"COPY ({read}) TO STDOUT {FORMAT}".encode(), write)
+        owners = tuple(map(type_of, part.key))
+        return Copied(part.name, columns, owners, f"COPY ({read}) TO STDOUT {FORMAT}".encode(), write)
 
     def sums(self, units: Sequence[Unit]) -> Iterator[UnitSum]:
         """Read all rows of these units; yield what they come to, unit by unit."""
         for piece in pieces(units):
             sums = [UnitSum() for _ in piece]
-            asked = Asked(piece)
+            asked = Asked(self.backed, piece)
             for table in self.tables:
                 deque(self.lines(table, asked, sums), maxlen=0)
             yield from sums
@@ -166,7 +168,7 @@ class UnitRows:
         Raises `UnitFailure` for a row that no unit can be told for.
         """
         current, digests, size = NOBODY, list[bytes](), 0
-        with closing(copied_out(self.dialect, table.read, asked.parameters(table.owner))) as rows:
+        with closing(copied_out(self.dialect, table.read, asked.parameters(table.owners))) as rows:
             for row in rows:
                 place, _, line = row.partition(b"\t")
                 if place != current:
@@ -190,6 +192,11 @@ class UnitRows:
                 for block in blocks(lines):
                     copy.write(block)
             return cursor.rowcount
+
+
+def rows_of(store: SqlStore) -> Mapping[str, UnitRows]:
+    """Return what reads and writes units by kind. The tables of trees are those of all kinds."""
+    return {kind: UnitRows(store, backed) for kind, backed in kinds_of(store).items()}
 
 
 def pieces(units: Iterable[Unit]) -> Iterator[Sequence[Unit]]:
@@ -231,40 +238,40 @@ def blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
     yield b"".join(block)
 
 
-def reading(part: Part, source: sa.FromClause, owner: Column, columns: Sequence[Column]) -> sa.Select[Any]:
+def reading(part: Part, source: sa.FromClause, columns: Sequence[Column]) -> sa.Select[Any]:
     """Return the statement that gives the place of a row's unit and these columns, ordered by the place.
+
+    ``source`` is that of the part, or its join with another table.
 
     The rows are found as the removal finds them, and the join loses none: one that fits no key has no place.
     """
-    pairs = sa.func.unnest(
-        sa.cast(sa.bindparam("members"), sa.ARRAY(sa.Text())),
-        sa.cast(sa.bindparam("places"), sa.ARRAY(sa.Integer())),
-    )
-    given = pairs.table_valued("member", "place", name="afterrun-given").render_derived()
+    names = [_member(place) for place in range(len(part.key))]
+    arrays = [sa.cast(sa.bindparam(name), sa.ARRAY(sa.Text())) for name in names]
+    places = sa.cast(sa.bindparam("places"), sa.ARRAY(sa.Integer()))
+    tuples = sa.func.unnest(*arrays, places)
+    given = tuples.table_valued(*names, "place", name="afterrun-given").render_derived()
+    members = [given.c[name] for name in names]
     place = sa.func.min(given.c.place).label("place")
-    known = sa.select(given.c.member, place).group_by(given.c.member).subquery("afterrun-known")
-    same = sa.collate(sa.cast(owner, sa.Text()), "C") == known.c.member
+    known = sa.select(*members, place).group_by(*members).subquery("afterrun-known")
+    same = [
+        sa.collate(sa.cast(owner, sa.Text()), "C") == known.c[name]
+        for owner, name in zip(part.key, names, strict=True)
+    ]
     return (
         sa.select(known.c.place, *columns)
-        .select_from(source.outerjoin(known, same))
+        .select_from(source.outerjoin(known, sa.and_(*same)))
         .where(part.where)
         .order_by(known.c.place)
     )
 
 
-def owner_of(binding: Binding, part: Part, owned: Owned | None) -> tuple[sa.FromClause, Column]:
-    """Return the column with the key of the run that a row belongs to, and the table or join that has it."""
-    if owned is None:
-        return part.table, part.table.c[binding.tree.key]
-    column: Column = part.table.c[owned.column]
-    if owned.via is None:
-        return part.table, column
-    link = binding.table(owned.via.table, "afterrun-link")
-    on: Column = link.c[owned.via.key] == column
-    if binding.is_loose(owned.table, owned.column, like=(owned.via.table, owned.via.key)):
-        exact = binding.dialect.order_key
-        on = sa.and_(on, exact(link.c[owned.via.key]) == exact(column))
-    return part.table.join(link, on), link.c[owned.via.owner]
+def _member(place: int) -> str:
+    """Return the name of the parameter with one column of the keys."""
+    return f"members{place}"
+
+
+def _columns(key: Key) -> Sequence[Key]:
+    return key if isinstance(key, tuple) else (key,)
 
 
 def _array(values: Sequence[str]) -> str:

@@ -12,13 +12,20 @@ from typing import Any, Final
 from psycopg import sql
 
 from afterrun.core.errors import Refused, StoreUnreadable, UnitFailure, UnitNotFound
-from afterrun.core.facts import Key, Unit, key_text
+from afterrun.core.facts import Key, Reason, Unit, key_text
 from afterrun.core.sweep import MAX_UNIT_SECONDS, Clock
-from afterrun.stores.sql.backups import NAMED, Restored, identity_digest, origin_notices
+from afterrun.stores.sql.backed import check_kinds
+from afterrun.stores.sql.backups import (
+    IS_BACK,
+    NotRestoredError,
+    Restored,
+    identity_digest,
+    origin_notices,
+)
 from afterrun.stores.sql.postgres_backup_blobs import blob_rows
 from afterrun.stores.sql.postgres_backup_file import BackupFile, Kept
 from afterrun.stores.sql.postgres_backup_head import Head
-from afterrun.stores.sql.postgres_backup_rows import UnitRows
+from afterrun.stores.sql.postgres_backup_rows import UnitRows, rows_of
 from afterrun.stores.sql.postgres_errors import classified
 from afterrun.stores.sql.store import SqlStore
 
@@ -29,7 +36,6 @@ GROUP_BYTES: Final = 4 * 1024 * 1024
 MIN_PAUSE: Final = 0.025
 """Shortest pause between two transactions beside a working engine, in seconds."""
 
-IS_BACK: Final = "the store has a run or rows with an id of this tree again, and they differ"
 CHANGED: Final = (
     "what the store has then is not what was removed: a trigger changed a value, or a row that leads to "
     "others is gone or leads elsewhere"
@@ -64,6 +70,7 @@ WHERE a.attrelid = ANY (%(tables)s) AND s.increment_by > 0
 class Loaded:
     """A unit on its way in. ``rows`` are at hand, or of a large unit in the file and read once."""
 
+    kind: str
     unit: Unit
     size: int
     digest: str
@@ -79,7 +86,8 @@ class PostgresRestore:
     def __init__(self, store: SqlStore, *, clock: Clock, rest: float = 1.0) -> None:
         """Prepare; ``rest`` is the pause after a transaction, as a multiple of the time it took."""
         self._store = store
-        self._rows = UnitRows(store)
+        self._kinds = rows_of(store)
+        self._rows = self._kinds["tree"]
         self._blobs = blob_rows(store, self._rows)
         self._came: Counter[str] = Counter()
         self._clock = clock
@@ -87,7 +95,10 @@ class PostgresRestore:
         self.so_far: Restored | None = None
 
     def run(self, path: Path, run: str | None) -> Restored:
-        """Restore the unit of one run, or all. Raises `Refused`, `BackupFailed`, `UnitNotFound`."""
+        """Restore the unit with one id, or all, trees first.
+
+        Raises `Refused`, `BackupFailed`, and `UnitNotFound`.
+        """
         self._check_rights()
         _check_file(path)
         with BackupFile(path) as backup:
@@ -95,7 +106,7 @@ class PostgresRestore:
             backup.verify()
             report = self.so_far = self._report(path, backup.head)
             if run is None:
-                for group in grouped(backup.units()):
+                for group in self._grouped(backup.units()):
                     self._try(group, backup, report)
             else:
                 self._one(backup, run, report)
@@ -103,15 +114,41 @@ class PostgresRestore:
         return report
 
     def _one(self, backup: BackupFile, run: str, report: Restored) -> None:
+        """Restore the unit with one id. Where a run and a generation have it, the run is meant."""
         for kept in backup.units():
-            if run in map(str, kept.said.members):
-                self._try([loaded(kept)], backup, report)
-                if report.refused:
-                    raise Refused(
-                        "id-is-back", f"not restored: {next(iter(report.refused))}. Nothing was changed"
-                    )
+            if run in map(key_text, kept.said.members):
+                reason = self._try([self._loaded(kept)], backup, report)
+                if reason:
+                    said = f"not restored: {next(iter(report.refused))}. Nothing was changed"
+                    raise Refused(reason, said)
                 return
-        raise UnitNotFound(f"the backup {report.backup} has no run with the id {run[:120]!r}")
+        raise UnitNotFound(f"the backup {report.backup} has no unit with the id {run[:120]!r}")
+
+    def _grouped(self, units: Iterable[Kept]) -> Iterator[Sequence[Loaded]]:
+        """Yield small units of one kind in groups and large ones alone, in bounded memory."""
+        group: list[Loaded] = []
+        size = 0
+        for kept in units:
+            full = len(group) == GROUP_UNITS or size + kept.said.size > GROUP_BYTES
+            if group and (full or group[0].kind != kept.said.kind):
+                yield group
+                group, size = [], 0
+            if kept.said.size > GROUP_BYTES:
+                yield [self._loaded(kept)]
+            else:
+                group.append(self._loaded(kept, hold=True))
+                size += kept.said.size
+        if group:
+            yield group
+
+    def _loaded(self, kept: Kept, *, hold: bool = False) -> Loaded:
+        """Take a unit of a backup; with ``hold`` its rows are read into memory."""
+        said = kept.said
+        rows: dict[str, Iterable[bytes]] = {name: kept.lines(name) for name in said.rows}
+        if hold:
+            rows = {name: list(lines) for name, lines in rows.items()}
+        unit = said.unit(width=self._kinds[said.kind].backed.width)
+        return Loaded(said.kind, unit, said.size, said.digest, said.rows, rows, kept.piece, said.blobs)
 
     def _report(self, path: Path, head: Head) -> Restored:
         notices = origin_notices(
@@ -128,49 +165,50 @@ class PostgresRestore:
             notices=list(notices),
         )
 
-    def _try(self, group: Sequence[Loaded], backup: BackupFile, report: Restored) -> None:
-        """Restore units in one transaction; if one of them is in the way, each in its own."""
+    def _try(self, group: Sequence[Loaded], backup: BackupFile, report: Restored) -> str:
+        """Restore units in one transaction; if one of them is in the way, each in its own.
+
+        Returns the name of the reason why the last of them stays, or nothing.
+        """
         began = self._clock.monotonic()
         try:
             there = self._restore(group, backup)
-        except (_NotRestoredError, UnitFailure) as error:
+        except (NotRestoredError, UnitFailure) as error:
             if len(group) > 1:
-                for one in group:
-                    self._try([one], backup, report)
-                return
-            report.refused[str(error)] += 1
-            if len(report.named) < NAMED:
-                report.named.append(key_text(group[0].unit.key))
-            return
+                return [self._try([one], backup, report) for one in group][-1]
+            report.refuse(group[0].unit, str(error))
+            return error.reason if isinstance(error, NotRestoredError) else IS_BACK
         if there:
             report.present += 1
-            return
+            return ""
         report.rows.update(self._came)
         for one in group:
-            report.units += 1
-            report.members += len(one.unit.members)
+            report.count(one.kind, one.unit)
             report.rows.update(one.counts)
         if self._rest:
             self._clock.sleep(max((self._clock.monotonic() - began) * self._rest, MIN_PAUSE))
+        return ""
 
     def _restore(self, group: Sequence[Loaded], backup: BackupFile) -> bool:
-        """Put rows of units back, blobs and runs first; say whether those of one were there, unchanged."""
-        rows, units = self._rows, [one.unit for one in group]
+        """Put units of one kind back, blobs and what they are known by first; say whether one was there."""
+        rows, units = self._kinds[group[0].kind], [one.unit for one in group]
         expected = [one.digest for one in group]
         with rows.dialect.locked(MAX_UNIT_SECONDS):
             there = list(rows.sums(units))
             if any(found.rows for found in there):
                 if len(group) == 1 and there[0].digest == expected[0]:
                     return True
-                raise _NotRestoredError(IS_BACK)
+                raise NotRestoredError(Reason(IS_BACK, rows.backed.is_back))
+            _check_obstacles(rows, units)
             self._came = self._put_blobs_back(group, backup)
             for table in reversed(rows.tables):
                 count = sum(one.counts.get(table.name, 0) for one in group)
                 lines = (line for one in group for line in one.rows.get(table.name, ()))
                 if count and rows.put(table, lines) != count:
-                    raise _NotRestoredError(CHANGED)
+                    raise NotRestoredError(Reason("changed", CHANGED))
             if [found.digest for found in rows.sums(units)] != expected:
-                raise _NotRestoredError(CHANGED)
+                raise NotRestoredError(Reason("changed", CHANGED))
+            _check_obstacles(rows, units)  # again, since nothing keeps others from a run meanwhile
         return False
 
     def _put_blobs_back(self, group: Sequence[Loaded], backup: BackupFile) -> Counter[str]:
@@ -191,6 +229,7 @@ class PostgresRestore:
         if head.profile != profile:
             made = f"the backup was made with the profile {head.profile[:40]}"
             raise Refused("other-profile", f"{made}, this is {profile}")
+        check_kinds(head.kinds, self._kinds)
         here = {table.name: table.columns for table in self._rows.tables}
         here |= {table.name: table.columns for table in self._blobs}
         held = {**head.tables, **head.blobs}
@@ -249,34 +288,11 @@ class PostgresRestore:
             return dialect.driver.execute(statement.encode(), {"tables": oids}).fetchall()
 
 
-def loaded(kept: Kept, *, hold: bool = False) -> Loaded:
-    """Take a unit of a backup; with ``hold`` its rows are read into memory."""
-    rows: dict[str, Iterable[bytes]] = {name: kept.lines(name) for name in kept.said.rows}
-    if hold:
-        rows = {name: list(lines) for name, lines in rows.items()}
-    said = kept.said
-    return Loaded(said.unit, said.size, said.digest, said.rows, rows, kept.piece, said.blobs)
-
-
-def grouped(units: Iterable[Kept]) -> Iterator[Sequence[Loaded]]:
-    """Yield small units in groups and large ones alone, in bounded memory."""
-    group: list[Loaded] = []
-    size = 0
-    for kept in units:
-        if group and (len(group) == GROUP_UNITS or size + kept.said.size > GROUP_BYTES):
-            yield group
-            group, size = [], 0
-        if kept.said.size > GROUP_BYTES:
-            yield [loaded(kept)]
-        else:
-            group.append(loaded(kept, hold=True))
-            size += kept.said.size
-    if group:
-        yield group
-
-
-class _NotRestoredError(Exception):
-    """A unit that stays in the backup, and why."""
+def _check_obstacles(rows: UnitRows, units: Sequence[Unit]) -> None:
+    """Make sure that what these units need is in the store. Raises `NotRestoredError`."""
+    obstacle = rows.backed.obstacle(units)
+    if obstacle is not None:
+        raise NotRestoredError(obstacle)
 
 
 def _check_file(path: Path) -> None:

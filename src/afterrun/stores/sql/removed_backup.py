@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Final
-
-import sqlalchemy as sa
 
 from afterrun.core.batch import Pace, Sizer
 from afterrun.core.errors import BackupFailed, Refused
@@ -17,17 +16,22 @@ from afterrun.core.facts import Key, Unit, key_text
 from afterrun.core.report import Report
 from afterrun.core.sweep import Clock
 from afterrun.core.tree import chunks
-from afterrun.stores.sql.attached import BACKUP, Attached, Tally, attached, backup_errors
+from afterrun.stores.sql.attached import Attached, Tally, attached, backup_errors
+from afterrun.stores.sql.attached_units import BACKUP, AttachedUnits
+from afterrun.stores.sql.backed import stored
 from afterrun.stores.sql.backup_meta import (
     OWN_TABLES,
     SCHEMA,
     Head,
     add_units,
     head_of,
+    holds_run,
     overall,
     read_head,
+    unit_kinds,
     unit_sum,
 )
+from afterrun.stores.sql.backups import Going, by_kind
 from afterrun.stores.sql.removal import CHUNK, sorted_keys
 from afterrun.stores.sql.sqlite import SQLite
 from afterrun.stores.sql.sqlite_schema import quoted
@@ -62,14 +66,17 @@ class RemovedBackup:
         self._pace = pace
         self._clock = clock
         self._sizer = Sizer(pace, most=pace.most_rows)
-        self._live = [*tables.live, *tables.live_links]
-        self._kept = [*tables.kept, *tables.kept_links]
-        self._read = {part.name: Tally() for part in (*self._live, *tables.live_blobs)}
+        self._read = {name: Tally() for name in tables.columns}
         self._listed = Tally()
-        self.units = 0
+        self.kinds: Counter[str] = Counter()
         self.longest = self.blocked = 0.0
 
-    def write(self, draft: Path, units: Iterator[Unit], report: Report) -> Head:
+    @property
+    def units(self) -> int:
+        """Return how many units were copied."""
+        return self.kinds.total()
+
+    def write(self, draft: Path, going: Going, report: Report) -> Head:
         """Write a whole backup to an empty file. Raises `BackupFailed`; the draft is then worth nothing."""
         with backup_errors():
             self._make_tables(draft)
@@ -77,18 +84,20 @@ class RemovedBackup:
                 driver = self._dialect.driver
                 driver.execute(f"PRAGMA {BACKUP}.journal_mode=OFF")
                 driver.execute(f"PRAGMA {BACKUP}.synchronous=OFF")
-                for piece in self._pieces(units):
-                    self._copy(piece)
+                for kind, units in by_kind(going):
+                    among = self._tables.kinds[kind]
+                    for piece in self._pieces(among, self._unlisted(units)):
+                        self._copy(among, piece)
                 self._index()
                 sums = {name: (tally.rows, tally.checksum) for name, tally in self._read.items()}
-                head = head_of(self._store, report, sums, (self.units, self._listed.checksum))
+                head = head_of(self._store, report, sums, (self.units, self._listed.checksum), self.kinds)
                 driver.execute(f"INSERT INTO {BACKUP}.afterrun_head VALUES (?)", (head.model_dump_json(),))  # noqa: S608 - a constant
         return head
 
     def _make_tables(self, draft: Path) -> None:
         """Make the tables by the store's own words, through a connection that knows the new file alone."""
         driver = self._dialect.driver
-        names = [part.name for part in (*self._live, *self._tables.live_blobs)]
+        names = list(self._tables.columns)
         taken = sorted({name.lower() for name in names}.intersection(OWN_TABLES))
         if taken:
             raise Refused("backup-kind", f"the store has a table {taken[0]} itself: use --backup-kind whole")
@@ -107,28 +116,28 @@ class RemovedBackup:
 
     def _index(self) -> None:
         """Give the backup the indexes by which rows are found again, where its tables bring none."""
-        binding, driver = self._tables.binding, self._dialect.driver
-        ways = [(owned.table, owned.column) for owned in binding.owned]
-        ways += [(owned.via.table, owned.via.owner) for owned in binding.owned if owned.via]
-        ways.append((binding.tree.table, binding.tree.key))
-        ways += [(part.name, self._tables.blob_keys[part.name]) for part in self._tables.live_blobs]
-        for number, (table, column) in enumerate(ways):
-            there = driver.execute(
-                "SELECT 1 FROM pragma_index_list(?, ?) AS l, pragma_index_info(l.name, ?) AS i"
-                " WHERE i.seqno = 0 AND i.name = ?",
-                (table, BACKUP, BACKUP, column),
-            ).fetchone()
-            if there is None:
-                driver.execute(
-                    f"CREATE INDEX {BACKUP}.afterrun_{number} ON {quoted(table)} ({quoted(column)})"
-                )
+        driver = self._dialect.driver
+        kinds = [among.backed for kind, among in self._tables.kinds.items() if kind in self.kinds]
+        ways = dict.fromkeys(way for backed in kinds for way in backed.ways)
+        blobs = self._tables.trees.live_blobs
+        ways |= dict.fromkeys((part.name, tuple(column.name for column in part.key)) for part in blobs)
+        for number, (table, columns) in enumerate(ways):
+            if set(columns) not in [set(found[: len(columns)]) for found in _indexes(driver, table)]:
+                listed = ", ".join(map(quoted, columns))
+                driver.execute(f"CREATE INDEX {BACKUP}.afterrun_{number} ON {quoted(table)} ({listed})")
 
-    def _pieces(self, units: Iterator[Unit]) -> Iterator[Sequence[Unit]]:
+    def _unlisted(self, units: Iterator[Unit]) -> Iterator[Unit]:
+        """Leave out what was copied with its tree, whose run came to life again before this was selected."""
+        for unit in units:
+            if unit.run is None or not holds_run(self._dialect.driver, unit.run):
+                yield unit
+
+    def _pieces(self, among: AttachedUnits, units: Iterator[Unit]) -> Iterator[Sequence[Unit]]:
         """Cut units into pieces that are copied within a batch's time."""
         while weighed := list(islice(units, WEIGHED)):
             piece: list[Unit] = []
             rows = 0
-            for unit, weight in zip(weighed, self._store.weigh(weighed), strict=True):
+            for unit, weight in zip(weighed, among.backed.weigh(weighed), strict=True):
                 if piece and rows + weight > self._sizer.rows:
                     yield piece
                     piece, rows = [], 0
@@ -136,33 +145,29 @@ class RemovedBackup:
                 rows += weight
             yield piece
 
-    def _copy(self, piece: Sequence[Unit]) -> None:
-        """Copy the rows of some units out of one state of the store."""
-        keys = sorted_keys(piece)
+    def _copy(self, among: AttachedUnits, piece: Sequence[Unit]) -> None:
+        """Copy the rows of some units of one kind out of one state of the store."""
+        keys, kind, first = sorted_keys(piece), among.backed.kind, self.units
         began = self._clock.monotonic()
         rows = 0
         with self._dialect.snapshot():
-            for place, (live, kept) in enumerate(zip(self._live, self._kept, strict=True)):
-                names = list(self._tables.columns[live.name])
-                copy = sa.insert(kept.table).from_select(names, self._tables.select(live))
-                copied = sum(
-                    self._dialect.change(copy, {"keys": self._tables.binding.bind_keys(chunk)})
-                    for chunk in chunks(keys, CHUNK)
-                )
+            parts = zip((*among.live, *among.live_links), (*among.kept, *among.kept_links), strict=True)
+            for place, (live, kept) in enumerate(parts):
+                copied = among.copy(live, kept, keys)
                 read = self._read[live.name]
                 before = read.rows
-                for row in self._tables.rows(place, keys):
+                for row in among.rows(place, keys):
                     read.add(row)
                 if read.rows - before != copied:
                     raise BackupFailed("changed", f"{copied} rows of {live.name} were copied of those read")
                 rows += copied
-            rows += self._copy_blobs(keys)
-            add_units(self._dialect.driver, piece, first=self.units)
-        for number, unit in enumerate(piece, start=self.units):
+            rows += self._copy_blobs(among, keys)
+            add_units(self._dialect.driver, kind, piece, first=first)
+        for number, unit in enumerate(piece, start=first):
             root = key_text(unit.key)
             for member in unit.members:
-                self._listed.add((number, root, member))
-        self.units += len(piece)
+                self._listed.add((number, kind, root, stored(member)))
+        self.kinds[kind] += len(piece)
         held = self._clock.monotonic() - began
         if not self._dialect.wal:
             self.longest = max(self.longest, held)
@@ -171,13 +176,13 @@ class RemovedBackup:
         if not self._dialect.wal and self._pace.min_rest:
             self._clock.sleep(max(held * self._pace.rest, self._pace.min_rest))
 
-    def _copy_blobs(self, keys: Sequence[Key]) -> int:
+    def _copy_blobs(self, among: AttachedUnits, keys: Sequence[Key]) -> int:
         """Copy the blobs that the rows of some runs refer to, unless they were copied before."""
         copied = 0
-        for part, select, copy in self._tables.copying_blobs(back=False):
+        for part, select, copy in among.copying_blobs(back=False):
             read, read_rows = self._read[part.name], self._dialect.reader(select)
             for chunk in chunks(keys, CHUNK):
-                bound = self._tables.binding.bind_keys(chunk)
+                bound = among.backed.bind(chunk)
                 before = read.rows
                 for row in read_rows(bound):
                     read.add(row)
@@ -201,13 +206,27 @@ def verify_removed(tables: Attached, head: Head) -> None:
 def check_sums(tables: Attached, head: Head) -> None:
     """Compare rows and checksums with the head. Raises `BackupFailed`."""
     sums: Mapping[str, tuple[int, str]] = tables.sums()
-    units = unit_sum(tables.dialect.driver)
+    driver = tables.dialect.driver
+    units, kinds = unit_sum(driver, head.format), unit_kinds(driver, head.format)
     expected = {name: tuple(found) for name, found in head.tables.items()}
     for name, found in sums.items():
         if expected.get(name) != found:
             raise BackupFailed("corrupt", f"the rows of {name} in the backup are not those that it lists")
-    if units != tuple(head.units) or head.checksum != overall(sums, units):
+    if units != tuple(head.units) or kinds != head.kinds or head.checksum != overall(sums, units):
         raise BackupFailed("corrupt", "the units in the backup are not those that it lists")
+
+
+def _indexes(driver: sqlite3.Connection, table: str) -> Sequence[Sequence[str]]:
+    """Return the columns of each index of a table of the attached backup, in order."""
+    found: dict[str, list[str]] = {}
+    listed = driver.execute(
+        "SELECT l.name, i.name FROM pragma_index_list(?, ?) AS l, pragma_index_info(l.name, ?) AS i"
+        " WHERE NOT l.partial ORDER BY l.name, i.seqno",
+        (table, BACKUP, BACKUP),
+    )
+    for index, column in listed:
+        found.setdefault(index, []).append(column)
+    return list(found.values())
 
 
 @contextmanager

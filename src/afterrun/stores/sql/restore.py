@@ -8,16 +8,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import sqlalchemy as sa
-
 from afterrun.core.errors import Refused, StoreUnreadable, UnitFailure, UnitNotFound, UsageError
-from afterrun.core.facts import Key, Unit, key_text
+from afterrun.core.facts import Key, Reason, Unit
 from afterrun.core.sweep import MAX_UNIT_SECONDS, Clock
 from afterrun.core.tree import chunks
 from afterrun.stores.new_file import files_of
 from afterrun.stores.sql.attached import Attached, attached
+from afterrun.stores.sql.attached_units import AttachedUnits
+from afterrun.stores.sql.backed import check_kinds
 from afterrun.stores.sql.backup_meta import Head, Listed, read_head
-from afterrun.stores.sql.backups import NAMED, Restored, identity_digest, origin_notices
+from afterrun.stores.sql.backups import (
+    IS_BACK,
+    NotRestoredError,
+    Restored,
+    identity_digest,
+    origin_notices,
+)
 from afterrun.stores.sql.removal import CHUNK, sorted_keys
 from afterrun.stores.sql.removed_backup import check_sums
 from afterrun.stores.sql.store import SqlStore
@@ -35,8 +41,11 @@ class Restore:
         self.so_far: Restored | None = None
 
     def run(self, path: Path, run: str | None) -> Restored:
-        """Restore the unit of one run, or all. Raises `Refused`, `BackupFailed`, `UnitNotFound`."""
-        tables, driver = self._tables, self._tables.dialect.driver
+        """Restore the unit with one id, or all, trees first.
+
+        Raises `Refused`, `BackupFailed`, and `UnitNotFound`.
+        """
+        tables = self._tables
         with _opened(self._store, tables, path) as head:
             report = self.so_far = Restored(
                 store=self._store.url,
@@ -45,86 +54,90 @@ class Restore:
                 made_at=head.made_at,
                 notices=list(_notices(self._store, head)),
             )
-            listed = Listed(driver)
+            listed = [
+                (among, Listed(tables.dialect.driver, among.backed, head.format))
+                for among in tables.kinds.values()
+            ]
             if run is None:
-                for unit in listed.units():
-                    self._try(unit, report)
-                return report
-            found = listed.find(run)
-            if found is None:
-                raise UnitNotFound(f"the backup {path} has no run with the id {run[:120]!r}")
-            self._try(found, report)
-            if report.refused:
-                raise Refused(
-                    "id-is-back", f"not restored: {next(iter(report.refused))}. Nothing was changed"
-                )
+                for among, units in listed:
+                    for unit in units.units():
+                        self._try(among, unit, report)
+            else:
+                self._one(listed, run, report)
             return report
 
-    def _try(self, unit: Unit, report: Restored) -> None:
-        """Restore a unit, or note why it is not."""
+    def _one(self, listed: Sequence[tuple[AttachedUnits, Listed]], run: str, report: Restored) -> None:
+        """Restore the unit with one id. Where a run and a generation have it, the run is meant."""
+        for among, units in listed:
+            found = units.find(run)
+            if found is not None:
+                reason = self._try(among, found, report)
+                if reason:
+                    said = f"not restored: {next(iter(report.refused))}. Nothing was changed"
+                    raise Refused(reason, said)
+                return
+        raise UnitNotFound(f"the backup {report.backup} has no unit with the id {run[:120]!r}")
+
+    def _try(self, among: AttachedUnits, unit: Unit, report: Restored) -> str:
+        """Restore a unit, or note why it is not; return the name of the reason."""
         began = self._clock.monotonic()
         try:
-            rows = self._restore(unit)
-        except (_NotRestoredError, UnitFailure) as error:
-            report.refused[str(error)] += 1
-            if len(report.named) < NAMED:
-                report.named.append(key_text(unit.key))
-            return
+            rows = self._restore(among, unit)
+        except (NotRestoredError, UnitFailure) as error:
+            report.refuse(unit, str(error))
+            return error.reason if isinstance(error, NotRestoredError) else IS_BACK
         if rows is None:
             report.present += 1
-            return
+            return ""
         held = self._clock.monotonic() - began
-        report.units += 1
-        report.members += len(unit.members)
+        report.count(among.backed.kind, unit)
         report.rows.update(rows)
         self._store.settle()
         pause = max(held * self._rest, 0.025) if self._rest else 0.0
         if pause:
             self._clock.sleep(pause)
+        return ""
 
-    def _restore(self, unit: Unit) -> Counter[str] | None:
-        """Copy the rows of one unit, its runs first; ``None`` if they are all there."""
-        tables = self._tables
-        keys = sorted_keys([unit])
-        with tables.dialect.locked(MAX_UNIT_SECONDS):
-            there = sum(self._store.count([unit]).values())
-            if there:
-                if not tables.differing([unit]):
+    def _restore(self, among: AttachedUnits, unit: Unit) -> Counter[str] | None:
+        """Copy the rows of one unit, those it is known by first; ``None`` if they are all there."""
+        keys, kind = sorted_keys([unit]), among.backed.kind
+        with self._tables.dialect.locked(MAX_UNIT_SECONDS):
+            if not among.is_empty(unit):
+                if not among.differing([unit]):
                     return None
-                raise _NotRestoredError(
-                    "the store has a run or rows with an id of this tree again, and they differ"
-                )
-            lost = tables.lost_links(keys)
-            if lost:
-                raise _NotRestoredError(
-                    f"rows of {lost} that led to rows of this tree are gone or lead elsewhere"
-                )
-            rows = self._put_blobs_back(keys)
-            for live, kept in reversed(list(zip(tables.live, tables.kept, strict=True))):
-                names = list(tables.columns[live.name])
-                copy = sa.insert(live.table).from_select(names, tables.select(kept))
+                raise NotRestoredError(Reason(IS_BACK, among.backed.is_back))
+            _check_obstacles(among, unit)
+            rows = _put_blobs_back(among, keys)
+            for live, kept in reversed(list(zip(among.live, among.kept, strict=True))):
                 # All runs of a tree go in one statement, since they may refer to each other.
-                size = CHUNK if live is not tables.live[-1] else max(len(keys), 1)
-                for chunk in chunks(keys, size):
-                    rows[live.name] += tables.dialect.change(copy, {"keys": tables.binding.bind_keys(chunk)})
-            if rows[tables.live[-1].name] < len(keys):
-                raise _NotRestoredError("the backup lacks a run of this tree")
-            if tables.differing([unit]):
-                raise _NotRestoredError("the store changed a value on the way in, as by a trigger")
-        return rows
-
-    def _put_blobs_back(self, keys: Sequence[Key]) -> Counter[str]:
-        """Copy the blobs that rows of these runs refer to, before the rows; those that are there stay."""
-        rows: Counter[str] = Counter()
-        for part, _, copy in self._tables.copying_blobs(back=True):
-            for chunk in chunks(keys, CHUNK):
-                bound = self._tables.binding.bind_keys(chunk)
-                rows[part.name] += self._tables.dialect.change(copy, {"keys": bound})
+                size = CHUNK if live is not among.live[-1] else max(len(keys), 1)
+                rows[live.name] += among.copy(kept, live, keys, size=size)
+            if rows[among.live[-1].name] < len(keys):
+                raise NotRestoredError(Reason("incomplete", f"the backup lacks a row that makes this {kind}"))
+            if among.differing([unit]):
+                said = "the store changed a value on the way in, as by a trigger"
+                raise NotRestoredError(Reason("changed", said))
         return rows
 
 
-class _NotRestoredError(Exception):
-    """A unit that stays in the backup, and why."""
+def _put_blobs_back(among: AttachedUnits, keys: Sequence[Key]) -> Counter[str]:
+    """Copy the blobs that rows of these keys refer to, before the rows; those that are there stay."""
+    rows: Counter[str] = Counter()
+    for part, _, copy in among.copying_blobs(back=True):
+        for chunk in chunks(keys, CHUNK):
+            rows[part.name] += among.dialect.change(copy, {"keys": among.backed.bind(chunk)})
+    return rows
+
+
+def _check_obstacles(among: AttachedUnits, unit: Unit) -> None:
+    """Make sure that what the rows of a unit need is in the store. Raises `NotRestoredError`."""
+    obstacle = among.backed.obstacle([unit])
+    lost = among.lost_links(sorted_keys([unit]))
+    if lost:
+        said = f"rows of {lost} that led to rows of this {among.backed.kind} are gone or lead elsewhere"
+        obstacle = Reason("link-is-lost", said)
+    if obstacle is not None:
+        raise NotRestoredError(obstacle)
 
 
 @contextmanager
@@ -139,6 +152,7 @@ def _opened(store: SqlStore, tables: Attached, path: Path) -> Iterator[Head]:
                 "other-profile",
                 f"the backup was made with the profile {head.profile[:40]}, this is {store.profile_name}",
             )
+        check_kinds(head.kinds, tables.kinds)
         tables.integrity()
         tables.check_columns()
         check_sums(tables, head)

@@ -299,7 +299,7 @@ class SqlStore:
 
     def find(self, text: str) -> Unit:
         """Return the unit of the run with this id, climbing to its root. Raises `UnitNotFound`."""
-        found = list(self._reader.rows(_spelled(text)))
+        found = list(self._reader.rows(spelled(text)))
         if not found:
             raise UnitNotFound(f"no run of {self.url} has the id {text[:120]!r}")
         return self._climb(found[0])
@@ -334,7 +334,7 @@ class SqlStore:
 
     def known(self, texts: Collection[str]) -> frozenset[str]:
         """Return those of these ids that a run has."""
-        keys = [key for text in texts for key in _spelled(text)]
+        keys = [key for text in texts for key in spelled(text)]
         return frozenset(key_text(row.key) for chunk in chunks(keys) for row in self._reader.rows(chunk))
 
     def _climb(self, start: Row) -> Unit:
@@ -490,7 +490,7 @@ class SqlStore:
         self.reach.close()
 
 
-def _spelled(text: str) -> list[Key]:
+def spelled(text: str) -> list[Key]:
     """Return the keys that an id, as a person types it, may stand for."""
     keys: list[Key] = [text]
     if NUMBER.fullmatch(text) and abs(int(text)) <= MAX_INTEGER:

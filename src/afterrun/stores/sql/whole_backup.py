@@ -123,7 +123,7 @@ class Counted:
         """Count them now."""
         self._tables = tables
         self._version = self._data_version()
-        self._rows = _count(tables, tables.live)
+        self._rows = _count(tables, tables.trees.live)
 
     def verify(self) -> Mapping[str, int]:
         """Check the attached copy; return its rows by table. Raises `BackupFailed`.
@@ -135,7 +135,7 @@ class Counted:
         with backup_errors():
             tables.integrity()
             tables.check_columns()
-            found = _count(tables, tables.kept)
+            found = _count(tables, tables.trees.kept)
             if self._data_version() == self._version and found != self._rows:
                 raise BackupFailed("corrupt", "the backup has another number of rows than the store")
             return found
