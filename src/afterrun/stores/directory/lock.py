@@ -26,6 +26,9 @@ ASIDE: Final = "lock-"
 OWNER: Final = "owner.json"
 HELD: Final = "held"
 TRIES: Final = 4
+MAKING: Final = 60.0
+"""Seconds after which a lock that is still under way was left by a maker that was killed."""
+
 RENEWAL: Final = 60.0
 """Seconds between two renewals."""
 
@@ -243,7 +246,7 @@ class DirectoryLock:
         folder = open_folder(name, self._folder)
         held = None
         try:
-            if time.time() - os.fstat(folder).st_ctime <= RENEWAL:
+            if time.time() - os.fstat(folder).st_ctime <= MAKING:
                 return  # somebody may be making it just now
             held = self._try_flock(folder)
             if held is not None:
