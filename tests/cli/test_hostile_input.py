@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from afterrun.cli.text import masked
+from afterrun.core.batch import MAX_REST
 from afterrun.core.errors import Exit
+from afterrun.service.options import SystemClock
 from afterrun.state import StateDirectory
 
 from .kit import Answer, change, run_cli, unchanged
@@ -81,9 +83,14 @@ def test_a_pause_that_would_hardly_end_is_a_mistake_of_use(store: Path, command:
         ended(run_cli(command, store, *POLICY, "--pause", pause), Exit.USAGE, "at most 100")
 
 
-def test_the_longest_pause_is_taken(store: Path) -> None:
+def test_the_longest_pause_is_taken(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred times the lock is slow, but a pause."""
-    assert run_cli("prune", store, "--keep-for", "40d", *APPLY, "--pause", "100").code == Exit.DONE
+    pauses: list[float] = []
+    monkeypatch.setattr(SystemClock, "sleep", lambda _self, seconds: pauses.append(seconds))
+    done = run_cli("prune", store, "--keep-for", "40d", *APPLY, "--pause", "100", "--json")
+    assert done.code == Exit.DONE
+    longest = float(done.json["seconds"]["longest_batch"])
+    assert max(pauses) == pytest.approx(min(100 * longest, MAX_REST), rel=0.01)
 
 
 @pytest.mark.parametrize("number", ["9" * 25, "9" * 5_000, "1" + "0" * 9 + "1"])
