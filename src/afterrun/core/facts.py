@@ -108,8 +108,8 @@ def key_order(key: Key) -> tuple[tuple[int, object], ...]:
 
 def readable(key: Key) -> bool:
     """Say whether a key can be bound and found again exactly as it was read."""
-    if isinstance(key, tuple):
-        return all(readable(part) for part in key)
     if isinstance(key, str):
         return key.isprintable() or not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in key)
+    if isinstance(key, tuple):
+        return all(map(readable, key))
     return isinstance(key, int)
