@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -12,6 +13,7 @@ from afterrun import Policy, SweepOptions
 from afterrun.core.facts import key_text
 from afterrun.core.sweep import Budget
 from afterrun.stores.sql.generations import GenerationRemoval
+from cli.kit import run_cli
 from generations.loops import (
     NOW_MS,
     WEEK,
@@ -262,3 +264,17 @@ def test_a_key_that_is_no_plain_text_blocks_its_own_generation_alone(loops: Loop
     assert planned.others["generation"].blocked["unreadable-key"] == 2
     assert (planned.would_go, report.removed) == (2, 2)
     assert loops.rows("SELECT count(*) FROM turns") == [(3,)]
+
+
+def test_people_read_the_rules_of_the_unit_that_they_ask_about(loops: Loops) -> None:
+    """`explain` judges a generation by the rules for generations, and shows no others; a plan names both."""
+    fill(loops, [Turn("a", 1, days=3), Turn("a", 2, days=None, status="running")])
+    profile = ("--profile", str(loops.folder / "loops.toml"))
+    ages = ("--keep-for", "1d", "--generations-keep-for", "7d")
+    told = run_cli("explain", loops.location, "a/1", *profile, *ages)
+    assert re.search(r"keep_for +1w +keeps it", told.out), told.out
+    assert "generations  " not in told.out
+    tree = run_cli("explain", loops.location, "a", *profile, *ages)
+    assert re.search(r"keep_for +1d ", tree.out), tree.out
+    plan = run_cli("plan", loops.location, *profile, *ages)
+    assert "generations (keep_for 1w)" in plan.out

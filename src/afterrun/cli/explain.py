@@ -55,6 +55,7 @@ def explain(
     with open_retention(store, profile=profile, writable=False) as retention:
         explanation = retention.explain(run, rules)
         place = {"store": retention.store.url, "profile": retention.store.profile_name}
+    rules = rules.of(explanation.kind) or rules
     judged = [_rule(name, value, explanation, rules) for name, value in explanation.policy.items()]
     if as_json:
         session.screen.json(_as_json(explanation, place, run=run, rules=judged))
@@ -94,7 +95,7 @@ def _until(name: str, ended: Instant, policy: Policy) -> Instant | None:
 
 
 BY_AGE: Final = ("keep_for", "before", "grace")
-QUALIFIERS: Final = ("keep_last_counts", "group_by")
+QUALIFIERS: Final = ("keep_last_counts", "group_by", "keep_forks")
 """Words of a policy that keep nothing by themselves."""
 
 

@@ -185,6 +185,8 @@ def policy_words(policy: Mapping[str, object]) -> str:
 
 
 def _words(value: object) -> str:
+    if isinstance(value, Mapping):
+        return f"({policy_words(value)})"
     return "+".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -48,7 +48,8 @@ def explained(passes: Passes, run: str) -> Explanation:
         group=dict(zip(store.group_columns, unit.group, strict=False)),
         rows=sum(store.count([unit]).values()) if unit.complete else 0,
         now=rules.now,
-        policy=passes.policy.canonical(),
+        # the rules for units of its kind, and for no other
+        policy={name: value for name, value in rules.policy.canonical().items() if name != "generations"},
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ class Work:
     held: Sweeping | None = None
 
 
-class DirectoryKind:
+class DirectoryKind(ABC):
     """One kind of units, behind the store protocol. Its subclasses say what the units are."""
 
     kind: str
@@ -102,21 +103,21 @@ class DirectoryKind:
         self.forget()
         return time.time_ns() // 1_000
 
+    @abstractmethod
     def forget(self) -> None:
         """Forget what was scanned."""
-        raise NotImplementedError
 
+    @abstractmethod
     def targets(self, unit: Unit) -> Sequence[Target]:
         """Return the members of a unit and where they are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def again(self, units: Sequence[Unit], places: Places) -> Sequence[Unit]:
         """Read units again, at the places where their members are now."""
-        raise NotImplementedError
 
+    @abstractmethod
     def taken(self, unit: Unit) -> Mapping[str, int]:
         """Return what a unit took when it was read again."""
-        raise NotImplementedError
 
     def forgets(self, units: Sequence[Unit]) -> int:  # noqa: ARG002 - a folder holds no idempotency key
         """Return none: folders hold no idempotency keys."""
@@ -138,5 +139,5 @@ class DirectoryKind:
         """Say nothing more: what people should know of a directory stands in its notices."""
         return ()
 
-    def settle(self) -> None:
+    def settle(self) -> None:  # noqa: B027 - no kind needs it
         """Do nothing: a batch leaves nothing for afterwards."""
