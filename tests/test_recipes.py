@@ -326,3 +326,14 @@ def test_the_loop_sweeps_again_and_again_and_stops_at_a_word(store: Path, progra
         loop.send_signal(signal.SIGTERM)
         loop.communicate(timeout=60)
     assert loop.returncode == 0
+
+
+def test_the_loop_stops_whenever_the_word_comes(store: Path, programs: Path) -> None:
+    """Just as a pause begins, too: a process that is not yet `sleep` must not outlive the loop."""
+    (programs / "afterrun").write_text("#!/bin/sh\n", encoding="utf-8")
+    for _ in range(60):
+        with start_loop(store, programs, every="86400") as loop:
+            assert ends(loop, 1) == ["0"]
+            loop.send_signal(signal.SIGTERM)
+            loop.communicate(timeout=60)  # which waits for all who hold the pipe
+        assert loop.returncode == 0

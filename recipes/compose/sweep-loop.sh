@@ -3,23 +3,22 @@
 # the next turn; its output is in the container's log. SIGTERM lets the running batch end.
 set -u
 
-child=
+# What ends the child of the moment. A sweep is asked; a pause is killed, for a process that was started just now and is
+# not yet `sleep` would lose a SIGTERM, and the loop would wait for its whole pause.
+word=TERM
 stop() {
     trap '' TERM INT
-    if [ -n "$child" ]; then
-        kill -TERM "$child" 2>/dev/null
-        wait "$child"
-    fi
+    kill "-$word" "${!-}" 2>/dev/null && wait "$!"
     exit 0
 }
 trap stop TERM INT
 
 while :; do
+    word=TERM
     afterrun sweep "$@" &
-    child=$!
-    wait "$child"
+    wait "$!"
     echo "sweep-loop: the sweep ended with $?" >&2
+    word=KILL
     sleep "${SWEEP_EVERY:-86400}" &
-    child=$!
-    wait "$child"
+    wait "$!"
 done

@@ -79,11 +79,12 @@ class SpanObserver:
 
     def __call__(self, event: Event) -> None:
         """Count an event, and note it for the span."""
+        now = time.time_ns()
         if isinstance(event, SweepEnded):
-            self._end(event)
+            self._end(event, now)
             return
         if type(event) in SPAN_EVENTS:
-            self._events.append((event, time.time_ns()))
+            self._events.append((event, now))
         if isinstance(event, BatchDone):
             self._batches += 1
             self._add(REMOVED.name, event.units)
@@ -103,7 +104,7 @@ class SpanObserver:
         if amount:
             self._telemetry.counters[name].add(amount, {**self._labels, **_attributes(facts)})
 
-    def _end(self, ended: SweepEnded) -> None:
+    def _end(self, ended: SweepEnded, now: int) -> None:
         events, batches = list(self._events), self._batches
         self._events.clear()
         self._batches = 0
@@ -112,22 +113,24 @@ class SpanObserver:
         self._telemetry.histograms[DURATION.name].record(
             ended.seconds, {**self._labels, **_attributes({"ended": told["ended"]})}
         )
-        self._draw(ended, events, {"ended": told["ended"], "removed": ended.removed, "batches": batches})
+        self._draw(ended, now, events, {"ended": told["ended"], "removed": ended.removed, "batches": batches})
 
-    def _draw(self, ended: SweepEnded, events: list[tuple[Event, int]], facts: dict[str, Value]) -> None:
+    def _draw(
+        self, ended: SweepEnded, now: int, events: list[tuple[Event, int]], facts: dict[str, Value]
+    ) -> None:
         from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415 - the package is optional
 
-        now = time.time_ns()
+        began = now - round(ended.seconds * NANO)
         span = self._telemetry.tracer.start_span(
             SPAN.name,
             attributes={**self._labels, **_attributes(facts)},
-            start_time=now - round(ended.seconds * NANO),
+            start_time=min([began, *(at for _, at in events)]),  # the end may have been told late
         )
         for event, at in events:
             span.add_event(SPAN_EVENTS[type(event)].name, _attributes(facts_of(event)), timestamp=at)
         if ended.ended == "failed":
             span.set_status(Status(StatusCode.ERROR))
-        span.end(end_time=now)
+        span.end(end_time=max([now, *(at for _, at in events)]))  # a clock that was set back
 
 
 def opentelemetry(
