@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from pg_server import Server
 from sites import PostgresSite, SqliteSite
 
 pytest_plugins = ["pg_fixtures"]
+
+# A shell lets what it starts in the background ignore Ctrl-C, and all that this starts inherits it: tests send it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
