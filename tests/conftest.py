@@ -13,7 +13,7 @@ from sites import PostgresSite, SqliteSite
 
 pytest_plugins = ["pg_fixtures"]
 
-# A shell lets what it starts in the background ignore Ctrl-C, and all that this starts inherits it: tests send it.
+# A shell lets what it starts in the background ignore Ctrl-C, and whatever that starts inherits it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
