@@ -13,8 +13,9 @@ from sites import PostgresSite, SqliteSite
 
 pytest_plugins = ["pg_fixtures"]
 
-# A shell lets what it starts in the background ignore Ctrl-C, and whatever that starts inherits it.
+# A shell lets what it starts in the background ignore these, and whatever that starts inherits it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 @pytest.fixture
