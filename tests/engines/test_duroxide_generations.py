@@ -30,7 +30,8 @@ from .duroxide_stores import (
 pytestmark = pytest.mark.engine
 
 LOOPS = 8
-KILLS = 8
+KILLS = 30
+"""At most so many, until one comes while a loop stands between two generations; mostly one or two are enough."""
 SWEEPS = 6
 EVERY_SECONDS = 0.2
 MOMENT = Policy(keep_for=timedelta(milliseconds=1))
@@ -140,6 +141,7 @@ def test_the_engine_reads_everything_that_is_kept_as_it_did(store: Store) -> Non
     assert any("history" in problem for problem in third.json["problems"])
 
 
+@pytest.mark.timeout(600)
 def test_living_loops_lose_their_past_and_nothing_else(place: Store, careless: Path) -> None:
     """Eight loops, swept every 200 ms while they run, and killed and started again: none is lost.
 
