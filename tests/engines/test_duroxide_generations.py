@@ -31,7 +31,7 @@ pytestmark = pytest.mark.engine
 
 LOOPS = 8
 KILLS = 30
-"""At most so many, until one comes while a loop stands between two generations; mostly one or two are enough."""
+"""At most so many, until one comes while a loop stands between two generations; mostly two are enough."""
 SWEEPS = 6
 EVERY_SECONDS = 0.2
 MOMENT = Policy(keep_for=timedelta(milliseconds=1))
