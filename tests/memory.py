@@ -7,16 +7,16 @@ all rows.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from afterrun.core.errors import UnitFailure, UnitNotFound
-from afterrun.core.facts import UNREADABLE, Flag, Key, Reason, Row, Scalar, Status, Unit, key_text
+from afterrun.core.facts import UNREADABLE, Flag, Key, Newest, Reason, Row, Scalar, Status, Unit, key_text
 from afterrun.core.judge import Group, Rank, rank
 from afterrun.core.store import Census, Cursor, Outside, Page, Schema, Store, Stream, Transaction
-from afterrun.core.times import CLOCK_SKEW, YEAR_2000, Instant, micros
+from afterrun.core.times import CLOCK_SKEW, YEAR_2000, Instant, Micros, micros
 from afterrun.core.tree import TreeModel, build_units, read_units
 from dumps import Dump, Value
 from dumps import Row as Line
@@ -71,6 +71,8 @@ class MemoryStore:
     kind = "tree"
     blobs = None
     group_columns = GROUPS
+    statuses = STATUSES
+    knows_keys = True
     hold = 0.020
 
     def __init__(
@@ -251,19 +253,36 @@ class MemoryStore:
         self, places: Sequence[int], *, count: int, any_status: bool, now: Instant
     ) -> Mapping[Group, Rank]:
         """Return the rank of the last unit that ``keep_last`` keeps, by group."""
-        counted = ENDED if any_status else (Status.SUCCESSFUL,)
         ranks: dict[Group, list[Rank]] = {}
-        for line in filter(self._is_root, self.tables[RUNS].values()):
-            row = _as_row(line)
-            known = row.end not in (None, UNREADABLE) and (row.end or 0) <= now + micros(CLOCK_SKEW)
-            if known and STATUSES.get(row.status) in counted:
-                group = tuple(row.group[place] for place in places)
-                ranks.setdefault(group, []).append(rank(row.end, row.key))
+        for group, end, key in self._counted(places, any_status=any_status, now=now):
+            ranks.setdefault(group, []).append(rank(end, key))
         return {
             group: sorted(found, reverse=True)[count - 1]
             for group, found in ranks.items()
             if len(found) >= count
         }
+
+    def newest_in(
+        self, places: Sequence[int], *, slot: Micros, any_status: bool, now: Instant
+    ) -> Iterable[Newest]:
+        """Return the newest counted root of each group in each slot of time."""
+        found = sorted(
+            self._counted(places, any_status=any_status, now=now), key=lambda unit: rank(unit.end, unit.key)
+        )
+        return {(unit.group, unit.end // slot): unit for unit in found}.values()
+
+    def _counted(self, places: Sequence[int], *, any_status: bool, now: Instant) -> Iterator[Newest]:
+        counted = ENDED if any_status else (Status.SUCCESSFUL,)
+        for line in filter(self._is_root, self.tables[RUNS].values()):
+            row = _as_row(line)
+            end = UNREADABLE if row.end is None else row.end
+            if UNREADABLE < end <= now + micros(CLOCK_SKEW) and STATUSES.get(row.status) in counted:
+                yield Newest(tuple(row.group[place] for place in places), end, row.key)
+
+    def content(self) -> tuple[int, int]:
+        """Return bytes and units: each row takes as many as `measure` says."""
+        rows = sum(len(lines) for table, lines in self.tables.items() if table in OWNED)
+        return 100 * rows, sum(map(self._is_root, self.tables[RUNS].values()))
 
     def groups(self, places: Sequence[int]) -> int:
         """Count groups."""
@@ -422,7 +441,8 @@ def _unusable(line: Line, now: Instant) -> str:
 
 
 def _as_row(line: Line) -> Row:
-    return Row(line[KEY], line[PARENT], line["status"], _end(line), tuple(line[name] for name in GROUPS))
+    group = tuple(line[name] for name in GROUPS)
+    return Row(line[KEY], line[PARENT], line["status"], _end(line), group, keyed=True)
 
 
 # Wrappers: each passes everything on, but for one thing

@@ -111,5 +111,6 @@ MESSAGE_LIMIT = 240
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return `` (did you mean 'x'?)`` for the nearest known word, or an empty string."""
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+    spelled = {other.casefold(): other for other in known}
+    near = difflib.get_close_matches(word.casefold(), spelled, n=1)
+    return f" (did you mean {spelled[near[0]]!r}?)" if near else ""

@@ -32,13 +32,25 @@ class Reason(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One run as the store has it. ``end`` is an instant, ``None`` where none is stored, or `UNREADABLE`."""
+    """One run as the store has it. ``end`` is an instant, ``None`` where none is stored, or `UNREADABLE`.
+
+    ``keyed`` says whether it holds an idempotency key.
+    """
 
     key: Key
     parent: Key
     status: Scalar
     end: Instant | None
     group: tuple[Scalar, ...] = ()
+    keyed: bool = False
+
+
+class Newest(NamedTuple):
+    """The newest counted root of a group in one slot of time: the root's end and its key."""
+
+    group: tuple[Scalar, ...]
+    end: Instant
+    key: Key
 
 
 class Flag(NamedTuple):
@@ -66,6 +78,8 @@ class Unit(NamedTuple):
         complete: false where the walk stopped before it had seen every member.
         run: key of the run that a generation is of; ``None`` for a tree.
         newer: newer generations of the same run, counted as far as anybody asks; ``None`` for a tree.
+        status: the root's status, in the engine's own word; ``None`` where units have none.
+        keyed: whether a member holds an idempotency key.
     """
 
     key: Key
@@ -80,6 +94,8 @@ class Unit(NamedTuple):
     settled: bool = True
     run: Key = None
     newer: int | None = None
+    status: Scalar = None
+    keyed: bool = False
 
 
 def key_text(key: Key) -> str:

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Final, NamedTuple
 
 from afterrun.core.facts import Unit
-from afterrun.core.judge import Rules, Verdict, judge
+from afterrun.core.judge import Rules, Verdict, judge, page_cutoff
 from afterrun.core.plan import Plan, judged_pages
 from afterrun.core.space import Room, Space
 from afterrun.core.store import Cursor, Page, Schema, Store
@@ -102,13 +102,15 @@ class Measured(NamedTuple):
 def age_rules(plan: Plan) -> list[Rules]:
     """Return a plan's rules with each of the `HORIZONS` in place of its own rules of age, the widest first.
 
-    All else is as asked: grace, pins and ``keep_last``, which age has no part in.
+    All else is as asked: grace, pins, narrower rules, caps and counts, which age has no part in.
     """
     asked = plan.rules
     policies = [
         replace(asked.policy, keep_for=timedelta(days=days), before=None) for days in sorted(HORIZONS)
     ]
-    return [replace(asked, policy=policy, cutoff=policy.cutoff(asked.now)) for policy in policies]
+    return [
+        replace(asked, policy=policy, cutoff=page_cutoff(policy, asked.now, asked.cap)) for policy in policies
+    ]
 
 
 class Looker:

@@ -1,6 +1,7 @@
 """The judge: a pure function of a unit's facts, the policy's rules and one ``now``.
 
-Order of verdicts: blocked, protected, recent, expired. Every reason is carried, not only the first.
+Order: blocked; protections, pins and keys; grace; caps; keep rules. Every reason is carried, not only the
+first.
 """
 
 from __future__ import annotations
@@ -9,14 +10,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
+from typing import Final, NamedTuple
 
 from afterrun.core.facts import Key, Reason, Scalar, Unit, key_order, key_text
-from afterrun.core.policy import FOREVER, Policy
+from afterrun.core.match import Matcher
+from afterrun.core.policy import FOREVER, Age, Policy, age_text
 from afterrun.core.times import CLOCK_SKEW, Instant, iso, micros, to_instant
 
 Group = tuple[Scalar, ...]
 Rank = tuple[Instant, object]
 """Place of a unit among those of its group: the root's end, then its key."""
+
+GRACE: Final = "grace"
+WITHIN_CAP: Final = "within-cap"
+KEYED: Final = "idempotency-key"
+PINNED: Final = "pinned"
 
 
 class Verdict(Enum):
@@ -33,6 +41,7 @@ class Judgement:
     """A verdict with all its reasons; ``eligible_at`` is when it would expire if nothing changed.
 
     ``eligible_at`` is ``None`` where no clock decides: a protection, a block, a count, or for ever.
+    ``overruled`` are keep rules that do not count since the unit is beyond the cap.
     """
 
     verdict: Verdict
@@ -40,6 +49,7 @@ class Judgement:
     protected: tuple[Reason, ...] = ()
     kept: tuple[Reason, ...] = ()
     eligible_at: Instant | None = None
+    overruled: tuple[Reason, ...] = ()
 
     @property
     def reasons(self) -> tuple[Reason, ...]:
@@ -47,13 +57,24 @@ class Judgement:
         return (*self.blocked, *self.protected, *self.kept)
 
 
+class Cap(NamedTuple):
+    """A cap as it was resolved: its name, how many units it leaves, and the rank of the last of these."""
+
+    name: str
+    units: int
+    boundary: Rank
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """A policy resolved against one store at one ``now``.
 
+    ``cutoff`` is the instant before which the root of a unit must have ended to be looked at.
     ``places`` are the positions of the grouping columns among a unit's group values. ``newest`` holds, for
     each group that has at least ``keep_last`` counted units, the rank of the last one kept; in any other
-    group everything is kept. It is resolved once, so later arrivals can only make more stay.
+    group everything is kept. ``periods`` holds the keys of the units that each rule by periods keeps. Counts
+    are resolved once, so later arrivals can only make more stay. Of the ``matchers``, which are the narrower
+    rules, the first that matches decides. ``cap`` is there if any unit is beyond it.
     """
 
     now: Instant
@@ -61,9 +82,44 @@ class Rules:
     cutoff: Instant | None
     places: tuple[int, ...] = ()
     newest: Mapping[Group, Rank] = field(default_factory=dict)
+    periods: Mapping[str, frozenset[Key]] = field(default_factory=dict)
+    matchers: tuple[Matcher, ...] = ()
+    cap: Cap | None = None
+    plain: Instant | None = field(init=False)
+    """Before it, a unit goes by age whatever it is; ``None`` where that depends on more than its end."""
+
+    def __post_init__(self) -> None:
+        """Tell whether most units can be judged by one comparison."""
+        policy = self.policy
+        depends = policy.rules or policy.periods or policy.pins or policy.keep_keys is not None
+        plain = None if depends else policy.age_limit(self.now, policy.general)
+        object.__setattr__(self, "plain", plain)
+
+    def keep_for(self, unit: Unit) -> tuple[Age | None, Matcher | None]:
+        """Return how long a unit is kept after its end, and the narrower rule that says so, if one does."""
+        for matcher in self.matchers:
+            if matcher.matches(unit):
+                return matcher.rule.keep_for, matcher
+        return self.policy.general, None
+
+    def is_beyond_cap(self, unit: Unit) -> bool:
+        """Say whether so many units are newer that age no longer matters."""
+        cap = self.cap
+        if cap is None or unit.root_end is None:
+            return False
+        return rank(unit.root_end, unit.key) < cap.boundary
 
 
 EXPIRED = Judgement(Verdict.EXPIRED)
+
+
+def page_cutoff(policy: Policy, now: Instant, cap: Cap | None) -> Instant | None:
+    """Return the instant before which a root must have ended to be looked at: by age, or beyond the cap."""
+    by_age = policy.cutoff(now)
+    if cap is None:
+        return by_age
+    beyond = min(cap.boundary[0] + 1, now - micros(policy.grace))
+    return beyond if by_age is None else max(by_age, beyond)
 
 
 def rank(end: Instant | None, key: Key) -> Rank:
@@ -73,27 +129,30 @@ def rank(end: Instant | None, key: Key) -> Rank:
 
 def judge(unit: Unit, rules: Rules) -> Judgement:
     """Decide about one unit."""
-    policy = rules.policy
+    policy, plain = rules.policy, rules.plain
     if (
-        not unit.blocked
+        plain is not None
+        and not unit.blocked
         and not unit.protected
-        and rules.cutoff is not None
         and unit.end is not None
-        and unit.end < rules.cutoff
+        and unit.end < plain
         and (policy.keep_last is None or (unit.newer is not None and unit.newer >= policy.keep_last))
-        and not policy.pins
     ):
         return EXPIRED
     blocked = (*unit.blocked, *_future(unit, rules.now))
-    protected = (*unit.protected, *_pins(unit, policy.pins))
+    protected = (*unit.protected, *_pins(unit, policy.pins), *_keys(unit, rules))
     kept = tuple(_kept(unit, rules))
+    overruled: tuple[Reason, ...] = ()
+    if kept and rules.is_beyond_cap(unit):
+        overruled = tuple([reason for reason in kept if reason.name != GRACE])
+        kept = tuple([reason for reason in kept if reason.name == GRACE])
     if blocked:
         return Judgement(Verdict.BLOCKED, blocked, protected, kept)
-    if protected:
-        return Judgement(Verdict.PROTECTED, blocked, protected, kept)
-    if kept:
-        return Judgement(Verdict.RECENT, kept=kept, eligible_at=_eligible_at(unit, rules, kept))
-    return EXPIRED
+    if protected or kept:
+        verdict = Verdict.PROTECTED if protected else Verdict.RECENT
+        eligible = eligible_at(unit, rules, (*protected, *kept))
+        return Judgement(verdict, (), protected, kept, eligible, overruled)
+    return Judgement(Verdict.EXPIRED, overruled=overruled) if overruled else EXPIRED
 
 
 def _future(unit: Unit, now: Instant) -> list[Reason]:
@@ -107,22 +166,52 @@ def _pins(unit: Unit, pins: frozenset[str]) -> list[Reason]:
         return []
     names = unit.members if unit.run is None else (*unit.members, unit.run)
     held = [text for text in map(key_text, names) if text in pins]
-    return [Reason("pinned", f"{held[0]} is pinned")] if held else []
+    return [Reason(PINNED, f"{held[0]} is pinned")] if held else []
+
+
+def _keys(unit: Unit, rules: Rules) -> list[Reason]:
+    """Return whether an idempotency key protects a unit; one that has not ended is held by that anyway."""
+    age = rules.policy.keep_keys
+    if age is None or not unit.keyed:
+        return []
+    if isinstance(age, timedelta) and (
+        not unit.settled or unit.end is None or unit.end + micros(age) < rules.now
+    ):
+        return []
+    return [Reason(KEYED, f"it holds an idempotency key, which is kept {age_words(age)}")]
+
+
+def age_words(age: Age) -> str:
+    """Say an age limit in words."""
+    return f"for {age_text(age)}" if isinstance(age, timedelta) else "for ever"
 
 
 def _kept(unit: Unit, rules: Rules) -> list[Reason]:
     """Return the keep rules that hold a unit; without a known end, no rule of age or rank says anything."""
+    age, matcher = rules.keep_for(unit)
+    reasons = [_forever(rules.policy, matcher)] if age is FOREVER else []
+    if unit.settled and unit.end is not None and unit.end <= rules.now + micros(CLOCK_SKEW):
+        reasons += _young(unit.end, age, matcher, rules)
+    return [*reasons, *_counted(unit, rules)]
+
+
+def _young(end: Instant, age: Age | None, matcher: Matcher | None, rules: Rules) -> list[Reason]:
+    """Return the rules of age that hold a unit that ended then."""
+    policy, reasons = rules.policy, []
+    if not end + micros(policy.grace) < rules.now:
+        reasons.append(Reason(GRACE, "it ended less than the grace time ago"))
+    if isinstance(age, timedelta) and not (end + micros(age) < rules.now):
+        said = "" if matcher is None else f" of the rule for {matcher.rule.words}"
+        reasons.append(Reason("keep-for", f"it is younger than keep_for{said}"))
+    if policy.before is not None and not end < to_instant(policy.before):
+        reasons.append(Reason("before", "it did not end before the given moment"))
+    return reasons
+
+
+def _counted(unit: Unit, rules: Rules) -> list[Reason]:
+    """Return the rules that hold a unit as one of the newest."""
     policy, reasons = rules.policy, []
     latest = rules.now + micros(CLOCK_SKEW)
-    if policy.keep_for is FOREVER:
-        reasons.append(Reason("keep-for", "forever"))
-    if unit.settled and unit.end is not None and unit.end <= latest:
-        if not unit.end + micros(policy.grace) < rules.now:
-            reasons.append(Reason("grace", "it ended less than the grace time ago"))
-        if isinstance(policy.keep_for, timedelta) and not (unit.end + micros(policy.keep_for) < rules.now):
-            reasons.append(Reason("keep-for", "it is younger than keep_for"))
-        if policy.before is not None and not unit.end < to_instant(policy.before):
-            reasons.append(Reason("before", "it did not end before the given moment"))
     if policy.keep_last is not None and unit.newer is not None:
         if unit.newer < policy.keep_last:
             reasons.append(Reason("keep-last", f"it is among the newest {policy.keep_last} of its run"))
@@ -131,14 +220,35 @@ def _kept(unit: Unit, rules: Rules) -> list[Reason]:
         newest = rules.newest.get(group)
         if newest is None or rank(unit.root_end, unit.key) >= newest:
             reasons.append(Reason("keep-last", f"it is among the newest {policy.keep_last}"))
+    for name, keys in rules.periods.items():
+        if unit.key in keys and unit.root_end is not None:
+            reasons.append(Reason(name.replace("_", "-"), "it is the newest of its period"))
     return reasons
 
 
-def _eligible_at(unit: Unit, rules: Rules, kept: tuple[Reason, ...]) -> Instant | None:
-    names = {reason.name for reason in kept}
-    if unit.end is None or rules.policy.keep_for is FOREVER or names & {"keep-last", "before"}:
+def _forever(policy: Policy, matcher: Matcher | None) -> Reason:
+    """Return the reason of what no age lets go: a rule that says so, or a cap that leaves what is within."""
+    if matcher is not None:
+        return Reason("keep-for", f"forever, by the rule for {matcher.rule.words}")
+    if policy.keep_for is FOREVER:
+        return Reason("keep-for", "forever")
+    return Reason(WITHIN_CAP, "it is among the newest, which the cap leaves alone")
+
+
+CLOCKED: Final = frozenset({GRACE, "keep-for", KEYED})
+"""Reasons that a clock ends, unless they hold for ever."""
+
+
+def eligible_at(unit: Unit, rules: Rules, reasons: tuple[Reason, ...]) -> Instant | None:
+    """Return when the last of these reasons ends, if a clock ends them all."""
+    names = {reason.name for reason in reasons}
+    if unit.end is None or not names <= CLOCKED:
         return None
-    waits = [rules.policy.grace]
-    if isinstance(rules.policy.keep_for, timedelta):
-        waits.append(rules.policy.keep_for)
-    return unit.end + micros(max(waits)) + 1
+    ages: list[Age | None] = [rules.policy.grace]
+    if "keep-for" in names:
+        ages.append(rules.keep_for(unit)[0])
+    if KEYED in names:
+        ages.append(rules.policy.keep_keys)
+    if any(age is FOREVER for age in ages):
+        return None
+    return unit.end + micros(max(age for age in ages if isinstance(age, timedelta))) + 1

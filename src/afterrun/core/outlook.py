@@ -126,10 +126,11 @@ class Outlook:
             self.report.add(survey.report)
 
     def _note(self, page: Surveyed) -> None:
-        asked, gone = self._plan.rules.cutoff, page.going
+        asked, gone = _general(self._plan.rules), page.going
         rows = {0: 0, len(gone): page.rows}
         for place, (rules, ahead) in enumerate(zip(self._rules, self.ahead, strict=True)):
-            if asked is None or rules.cutoff is None or rules.cutoff < asked:  # only age tells them apart
+            general = _general(rules)
+            if asked is None or general is None or general < asked:  # only age tells them apart
                 gone = self._gone(gone, rules)
             ahead.units += len(gone)
             self._asked_rows[place] += self._rows(gone, rows)
@@ -267,6 +268,11 @@ class Outlook:
             if self._calendar
             else None,
         }
+
+
+def _general(rules: Rules) -> Instant | None:
+    """Return the instant before which a unit that no narrower rule matches must have ended."""
+    return rules.policy.age_limit(rules.now, rules.policy.general)
 
 
 def _younger(ended: Sequence[Ended], now: Instant, since: Instant | None) -> list[Ended]:

@@ -8,16 +8,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from afterrun.core.errors import StoreFailure, UsageError, did_you_mean
+from afterrun.core.decided import deciders, of_the_young, tallied
+from afterrun.core.errors import StoreFailure
 from afterrun.core.facts import Unit, key_text
 from afterrun.core.guard import Count
-from afterrun.core.judge import Group, Judgement, Rank, Rules, Verdict, judge
+from afterrun.core.judge import Judgement, Rules, Verdict, judge
+from afterrun.core.periods import PERIODS
 from afterrun.core.policy import Policy
 from afterrun.core.report import Report, UnitCounts
+from afterrun.core.resolve import resolve
 from afterrun.core.store import Cursor, Store
 from afterrun.core.times import Instant
 
@@ -37,6 +40,11 @@ MANY_GROUPS: Final = 0.8
 NAMED: Final = 20
 """Oversized units that a report names one by one."""
 
+UNDECIDED: Final = {
+    "keep_last": "no unit that the other rules let go is among the newest",
+    **dict.fromkeys(PERIODS, "no unit that the other rules let go is the newest of such a period"),
+}
+
 
 class JudgedPage(NamedTuple):
     """One page of candidates with their judgements, and the cursor after it (``None`` at the end)."""
@@ -55,6 +63,8 @@ class Plan:
     fingerprint: str
     streams: tuple[int, ...]
     notices: tuple[str, ...] = ()
+    implied: bool = False
+    """Whether its policy stands for having none, as for units of a kind that none was given for."""
 
     @property
     def cursor_name(self) -> str:
@@ -72,43 +82,17 @@ def make_plan(
 ) -> Plan:
     """Resolve a policy against a store. ``whole`` is the policy that it is the part of for one kind of unit.
 
-    Raises `UsageError` for a group column that the profile lacks.
+    Raises `UsageError` for a group column or a status that the profile lacks.
     """
-    columns = store.group_columns
-    wanted = columns if policy.group_by is None else policy.group_by
-    for name in wanted:
-        if name not in columns:
-            raise UsageError(
-                f"the profile {store.profile_name} cannot group by {name!r}{did_you_mean(name, columns)}; "
-                f"its group columns: {', '.join(columns) or 'none'}"
-            )
-    places = tuple(columns.index(name) for name in wanted)
-    newest: Mapping[Group, Rank] = {}
-    if policy.keep_last is not None:
-        newest = store.newest_kept(
-            places,
-            count=policy.keep_last,
-            any_status=policy.keep_last_counts == "any",
-            now=now,
-        )
-    rules = Rules(now=now, policy=policy, cutoff=policy.cutoff(now), places=places, newest=newest)
+    rules, notices = resolve(store, policy, now=now)
     streams = tuple(i for i in range(len(store.streams())) if i not in skip_streams)
-    notices = tuple(_stray_pins(store, policy))
     return Plan(
         kind=store.kind,
         rules=rules,
         fingerprint=fingerprint(store, whole or policy),
         streams=streams,
-        notices=notices,
+        notices=tuple(notices),
     )
-
-
-def _stray_pins(store: Store, policy: Policy) -> Iterator[str]:
-    """Say which pins hold nothing, so that a misspelt one is noticed before its run is gone."""
-    stray = sorted(policy.pins - store.known(policy.pins)) if policy.pins else []
-    if stray:
-        names = ", ".join(repr(pin[:40]) for pin in stray[:3])
-        yield f"{len(stray)} pins are the id of no run in this store: {names}"
 
 
 def fingerprint(store: Store, policy: Policy) -> str:
@@ -236,7 +220,7 @@ class Survey:
         going = []
         for unit, judgement in judged.units:
             tally(counts, unit, judgement)
-            self._decided.update({reason.name for reason in judgement.kept})
+            self._decided.update(deciders(unit, judgement, self._plan.rules))
             self._whole = self._whole and unit.complete
             if judgement.verdict is Verdict.EXPIRED:
                 if self._only is None or key_text(unit.key) in self._only:
@@ -293,24 +277,36 @@ class Survey:
             report.rows.update(blob_rows)
             report.logical_bytes += report.blobs.size
             self._blobs.close()
+        young = of_the_young(rules)
+        if young is not None and outside.recent:
+            self._decided[young] += outside.recent
+        if not self._plan.implied:
+            counts.decided = tallied(rules.policy, self._decided)
         report.notices.extend(self._advice(outside_recent=outside.recent))
 
     def _advice(self, *, outside_recent: int) -> Iterator[str]:
         """Say what a careful reader of the policy would want to know."""
         policy, units = self._plan.rules.policy, self.report.units
         total = units.expired + units.recent
-        if policy.keep_last is not None:
-            if not self._decided["keep-last"]:
-                yield "keep_last decided nothing: no unit that the other rules let go is among the newest"
+        for name in [*policy.counts, *(rule.name for rule in policy.rules if not outside_recent)]:
+            if not self._decided[name]:
+                yield f"{name} decided nothing: {UNDECIDED.get(name, 'no unit is kept by it')}"
+        if policy.counts:
             groups = self._store.groups(self._plan.rules.places)
             if groups and total and groups >= MANY_GROUPS * total:
                 yield (
                     f"there are about as many groups ({groups}) as units ({total}), so keep_last lets hardly "
                     "anything go: group by fewer columns"
                 )
-        if policy.keep_for is not None and not (self._decided["keep-for"] or outside_recent):
+        if policy.keep_for is not None and not (self._decided["keep_for"] or outside_recent):
             yield "keep_for decided nothing: every unit that ended is older"
         if policy.before is not None and not (self._decided["before"] or outside_recent):
             yield "before decided nothing: every unit that ended did so earlier"
+        yield from self._cap_advice()
         if units.expired:
             yield "a policy applies to everything in the store, also to what ended before it was written"
+
+    def _cap_advice(self) -> Iterator[str]:
+        for name in self._plan.rules.policy.caps:
+            if not self._decided[name]:
+                yield f"{name} decided nothing: no unit goes that the other rules would keep"

@@ -19,7 +19,11 @@ COUNTED_ENDS: Final = ("completed", "budget", "interrupted")
 
 @dataclass(slots=True)
 class UnitCounts:
-    """Units of one kind. ``protected`` and ``blocked`` count a unit under each of its reasons."""
+    """Units of one kind. ``protected`` and ``blocked`` count a unit under each of its reasons.
+
+    ``decided``, in plans, counts for each rule of the policy the units that it keeps, and for a cap those
+    that it lets go against other rules.
+    """
 
     scanned: int = 0
     expired: int = 0
@@ -31,6 +35,7 @@ class UnitCounts:
     deferred: int = 0
     members: int = 0
     unrooted: int = 0
+    decided: Counter[str] = field(default_factory=Counter)
 
     @property
     def would_go(self) -> int:
@@ -50,6 +55,7 @@ class UnitCounts:
             "deferred": self.deferred,
             "members": self.members,
             "unrooted": self.unrooted,
+            "decided": dict(self.decided),
         }
 
 

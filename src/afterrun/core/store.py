@@ -6,15 +6,15 @@ never keeps an engine from committing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 from afterrun.core.blobs import Blobs
-from afterrun.core.facts import Key, Scalar, Unit
+from afterrun.core.facts import Key, Newest, Scalar, Status, Unit
 from afterrun.core.judge import Group, Rank
-from afterrun.core.times import Instant
+from afterrun.core.times import Instant, Micros
 
 
 class Cursor(NamedTuple):
@@ -165,6 +165,14 @@ class Store(Protocol):
         """Columns by which units can be grouped."""
 
     @property
+    def statuses(self) -> Mapping[Scalar, Status]:
+        """What each of the engine's words for the state of a run means, by the profile."""
+
+    @property
+    def knows_keys(self) -> bool:
+        """Say whether the profile names the idempotency keys of its units."""
+
+    @property
     def hold(self) -> float:
         """Seconds a live batch should hold locks."""
 
@@ -207,8 +215,16 @@ class Store(Protocol):
     ) -> Mapping[Group, Rank]:
         """Return, for each group with at least ``count`` counted units, the rank of the last one kept."""
 
+    def newest_in(
+        self, places: Sequence[int], *, slot: Micros, any_status: bool, now: Instant
+    ) -> Iterable[Newest]:
+        """Return the newest counted root of each group in each slot of so many microseconds since 1970."""
+
     def groups(self, places: Sequence[int]) -> int:
         """Return how many groups the roots form by these group columns."""
+
+    def content(self) -> tuple[int, int]:
+        """Return about how many bytes its units hold, live ones too, and how many units these are."""
 
     def census(self) -> Census:
         """Count the rows of the run table by status."""

@@ -182,6 +182,11 @@ def _fold_single(draft: _Draft, model: TreeModel) -> Unit | None:
         draft.blocked,
         draft.protected,
         draft.complete,
+        True,  # noqa: FBT003 - by place, as every unit of one run is made: it is the hot path
+        None,
+        None,
+        root.status,
+        root.keyed,
     )
 
 
@@ -216,4 +221,6 @@ def _fold(draft: _Draft, model: TreeModel) -> Unit:
         protected=draft.protected,
         complete=draft.complete,
         settled=ended == len(draft.rows),
+        status=root.status,
+        keyed=any(row.keyed for row in draft.rows),
     )

@@ -95,6 +95,7 @@ def passes_of(
     rules = policy.of("tree")
     whole = rules or Policy(keep_for=FOREVER, grace=policy.grace, pins=policy.pins)
     plan = make_plan(store, whole, now=now, skip_streams=skip_streams, whole=policy)
+    plan = replace(plan, implied=rules is None)
     removing = [] if rules is None else [Pass(store, plan)]
     removing += _generations(store, policy, plan if rules else None, now=now)
     if not removing:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from afterrun.core.errors import StoreFailure
-from afterrun.core.facts import Unit
+from afterrun.core.facts import Newest, Scalar, Status, Unit
+from afterrun.core.judge import rank
 from afterrun.core.store import Schema
-from afterrun.core.times import Instant
+from afterrun.core.times import Instant, Micros
+from afterrun.stores.directory.entries import tree_model
 from afterrun.stores.directory.references import References
 from afterrun.stores.directory.removal import DirectoryTransaction, Places, Target
 from afterrun.stores.directory.site import Site
@@ -30,6 +32,21 @@ NO_STATUS: Final = (
     "the profile names no status file, so nothing says whether a run has ended: plan works, removal needs "
     'ended = "by-age" in the profile'
 )
+
+
+SAMPLE: Final = 400
+"""Units that are measured to estimate what all of them take."""
+
+
+def newest_of(found: Iterable[Newest], *, slot: Micros) -> Iterable[Newest]:
+    """Return the newest of these units in each group and slot of time."""
+    newest: dict[tuple[object, int], Newest] = {}
+    for unit in found:
+        place = (unit.group, unit.end // slot)
+        known = newest.get(place)
+        if known is None or rank(unit.end, unit.key) > rank(known.end, known.key):
+            newest[place] = unit
+    return newest.values()
 
 
 @dataclass(slots=True)
@@ -64,6 +81,17 @@ class DirectoryKind(ABC):
     def profile_name(self) -> str:
         """Return the profile's name."""
         return self.site.profile.name
+
+    @property
+    def statuses(self) -> Mapping[Scalar, Status]:
+        """Return what the engine's words mean. Results have no state: the words are those of their runs."""
+        states = tree_model(self.site.profile.units.directory).statuses
+        return {state: meaning for state, meaning in states.items() if not str(state).startswith("\0")}
+
+    @property
+    def knows_keys(self) -> bool:
+        """Say no: folders hold no idempotency keys."""
+        return False
 
     @property
     def hold(self) -> float:

@@ -5,21 +5,21 @@ from __future__ import annotations
 import heapq
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Final
 
 from afterrun.core.errors import UnitNotFound
-from afterrun.core.facts import UNREADABLE, Flag, Key, Reason, Scalar, Unit
+from afterrun.core.facts import UNREADABLE, Flag, Key, Newest, Reason, Scalar, Unit
 from afterrun.core.judge import Group, Rank, rank
 from afterrun.core.store import Census, Cursor, Outside, Page, Stream
-from afterrun.core.times import CLOCK_SKEW, Instant, micros
+from afterrun.core.times import CLOCK_SKEW, Instant, Micros, micros
 from afterrun.profiles.directory import Results
 from afterrun.stores.directory.discovery import Discovery
 from afterrun.stores.directory.fair_cursor import FairCursor, remaining, take
 from afterrun.stores.directory.folders import folder_at, lstat_at
 from afterrun.stores.directory.journal import looking
-from afterrun.stores.directory.kind import DirectoryKind, Work
+from afterrun.stores.directory.kind import SAMPLE, DirectoryKind, Work, newest_of
 from afterrun.stores.directory.names import shown, validate
 from afterrun.stores.directory.removal import Places, Target
 from afterrun.stores.directory.result_entries import ResultEntry, ResultLooker, read_result
@@ -218,17 +218,33 @@ class ResultUnits(DirectoryKind):
     ) -> Mapping[Group, Rank]:
         """Return the rank of the last of the newest results; all make one group. Reads them all."""
         del any_status
-        latest = now + micros(CLOCK_SKEW)
-        ranks = [
-            rank(entry.end, path)
-            for path in self._paths()
-            if (entry := self._entry(path)) is not None
-            and entry.end is not None
-            and 0 <= entry.end <= latest
-            and not entry.faults
-        ]
+        ranks = [rank(end, path) for _, end, path in self._counted(places, now=now)]
         group = tuple(None for _ in places)
         return {group: heapq.nlargest(count, ranks)[-1]} if len(ranks) >= count else {}
+
+    def newest_in(
+        self, places: Sequence[int], *, slot: Micros, any_status: bool, now: Instant
+    ) -> Iterable[Newest]:
+        """Return the newest result of each slot of time; all make one group. Reads them all."""
+        del any_status
+        return newest_of(self._counted(places, now=now), slot=slot)
+
+    def _counted(self, places: Sequence[int], *, now: Instant) -> Iterator[Newest]:
+        """Yield the results that rules by number count."""
+        latest, group = now + micros(CLOCK_SKEW), tuple(None for _ in places)
+        for path in self._paths():
+            entry = self._entry(path)
+            if entry is None or entry.end is None or entry.faults:
+                continue
+            if 0 <= entry.end <= latest:
+                yield Newest(group, entry.end, path)
+
+    def content(self) -> tuple[int, int]:
+        """Return about how many bytes all results take on disk, as a sample tells, and their number."""
+        paths = list(self._paths())
+        taken = [self._entry(path) for path in paths[:: max(1, len(paths) // SAMPLE)]]
+        size = sum(entry.size for entry in taken if entry is not None)
+        return (size * len(paths) // len(taken) if taken else 0), len(paths)
 
     def _paths(self) -> Iterator[str]:
         return (path for names in self.sources.values() for path in names)

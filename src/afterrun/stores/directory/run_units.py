@@ -5,20 +5,20 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Final
 
 from afterrun.core.errors import StoreFailure, UnitNotFound
-from afterrun.core.facts import UNREADABLE, Key, Reason, Scalar, Status, Unit, key_order, key_text
+from afterrun.core.facts import UNREADABLE, Key, Newest, Reason, Scalar, Status, Unit, key_order, key_text
 from afterrun.core.judge import Group, Rank, rank
 from afterrun.core.store import Census, Cursor, Outside, Page, Stream
-from afterrun.core.times import CLOCK_SKEW, Instant, micros
+from afterrun.core.times import CLOCK_SKEW, Instant, Micros, micros
 from afterrun.core.tree import build_units
 from afterrun.stores.directory.discovery import Discovery
 from afterrun.stores.directory.entries import Entry, read_entry
 from afterrun.stores.directory.folders import Folders
-from afterrun.stores.directory.kind import DirectoryKind, Work
+from afterrun.stores.directory.kind import SAMPLE, DirectoryKind, Work, newest_of
 from afterrun.stores.directory.looks import Look, Looker
 from afterrun.stores.directory.names import shown
 from afterrun.stores.directory.removal import Places, Target
@@ -155,17 +155,34 @@ class RunUnits(DirectoryKind):
         self, places: Sequence[int], *, count: int, any_status: bool, now: Instant
     ) -> Mapping[Group, Rank]:
         """Return the rank of the last unit that ``keep_last`` keeps, by group."""
-        latest, ranks = now + micros(CLOCK_SKEW), defaultdict(list)
-        index = self.index
-        for key in self.index.order:
-            end = index.ended(key)
-            counts = any_status or index.status(key) is Status.SUCCESSFUL
-            if end is not None and end <= latest and counts and not index.entries[key].faults:
-                group = tuple(index.entries[key].group[place] for place in places)
-                ranks[group].append(rank(end, key))
+        ranks: defaultdict[Group, list[Rank]] = defaultdict(list)
+        for group, end, key in self._counted(places, any_status=any_status, now=now):
+            ranks[group].append(rank(end, key))
         return {
             group: heapq.nlargest(count, found)[-1] for group, found in ranks.items() if len(found) >= count
         }
+
+    def newest_in(
+        self, places: Sequence[int], *, slot: Micros, any_status: bool, now: Instant
+    ) -> Iterable[Newest]:
+        """Return the newest counted run of each group in each slot of time."""
+        return newest_of(self._counted(places, any_status=any_status, now=now), slot=slot)
+
+    def _counted(self, places: Sequence[int], *, any_status: bool, now: Instant) -> Iterator[Newest]:
+        """Yield the roots that rules by number count."""
+        latest, index = now + micros(CLOCK_SKEW), self.index
+        for key in index.order:
+            end = index.ended(key)
+            counts = any_status or index.status(key) is Status.SUCCESSFUL
+            if end is not None and end <= latest and counts and not index.entries[key].faults:
+                yield Newest(tuple(index.entries[key].group[place] for place in places), end, key)
+
+    def content(self) -> tuple[int, int]:
+        """Return about how many bytes all runs take on disk, as a sample tells, and the units."""
+        keys = list(self.index.entries)
+        taken = keys[:: max(1, len(keys) // SAMPLE)]
+        size, _ = self.measure_all(taken)
+        return (size * len(keys) // len(taken) if taken else 0), len(self.index.order)
 
     def groups(self, places: Sequence[int]) -> int:
         """Count the groups of roots."""

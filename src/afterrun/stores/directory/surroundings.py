@@ -21,15 +21,13 @@ from afterrun.core.policy import Policy
 from afterrun.core.store import Cursor
 from afterrun.core.times import DAY, Instant
 from afterrun.stores.directory.entries import MALFORMED
+from afterrun.stores.directory.kind import SAMPLE
 from afterrun.stores.directory.run_units import RunUnits
 from afterrun.stores.directory.space import DirectorySpace
 from afterrun.stores.directory.store import DirectoryStore
 
 STALE_DAYS: Final = 30
 """Days without a sign of life after which a live run counts as stuck."""
-
-SAMPLE: Final = 400
-"""Runs that are measured to estimate what all of them take."""
 
 
 class DirectorySurroundings:

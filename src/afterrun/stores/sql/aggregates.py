@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from afterrun.core.facts import UNREADABLE, Scalar, Status, key_order
+from afterrun.core.facts import UNREADABLE, Newest, Scalar, Status, key_order
 from afterrun.core.judge import Group, Rank, rank
 from afterrun.core.store import Census, Cursor, Outside
-from afterrun.core.times import CLOCK_SKEW, DAY, Instant, micros
+from afterrun.core.times import CLOCK_SKEW, DAY, Instant, Micros, micros
 from afterrun.stores.sql.binding import RUN
 from afterrun.stores.sql.candidates import Candidates
 from afterrun.stores.sql.dialect import Column
@@ -75,19 +75,44 @@ class Aggregates:
         self, places: Sequence[int], *, count: int, any_status: bool, now: Instant
     ) -> Mapping[Group, Rank]:
         """Return, for each group, the rank of its ``count``-th newest counted root."""
-        facts = self._facts
-        groups = [self._groups[place] for place in places]
-        words = self._tree.terminal if any_status else self._tree.successful
+        words = self._counted(any_status=any_status)
         if not words:
             return {}
+        statement = self._newest_by([self._groups[place] for place in places], words, len(places))
+        rows = self._dialect.execute(statement, {"count": count, "latest": now + micros(CLOCK_SKEW)})
+        return {tuple(row[2:]): rank(row[0], row[1]) for row in rows}
+
+    def newest_in(
+        self, places: Sequence[int], *, slot: Micros, any_status: bool, now: Instant
+    ) -> Iterable[Newest]:
+        """Yield the newest counted root of each group in each slot of so many microseconds."""
+        words = self._counted(any_status=any_status)
+        if not words:
+            return
+        stretch = sa.cast(self._facts.end // literal(slot), sa.Integer)
+        by = [*(self._groups[place] for place in places), stretch]
+        statement = self._newest_by(by, words, len(places))
+        rows = self._dialect.execute(statement, {"count": 1, "latest": now + micros(CLOCK_SKEW)})
+        for row in rows:
+            yield Newest(tuple(row[2:]), row[0], row[1])
+
+    def _counted(self, *, any_status: bool) -> Sequence[str]:
+        return self._tree.terminal if any_status else self._tree.successful
+
+    def _newest_by(self, by: Sequence[Column], words: Sequence[str], groups: int) -> sa.Select[Any]:
+        """Return what reads end, key and groups of the ``count``-th newest root of each part.
+
+        ``by`` tells the parts; the first so many of its columns are ``groups``.
+        """
+        facts = self._facts
         order = [facts.end.desc(), self._dialect.order_key(facts.key).desc()]
-        position = sa.func.row_number().over(partition_by=groups or None, order_by=order)
+        position = sa.func.row_number().over(partition_by=list(by) or None, order_by=order)
         ranked = (
             sa.select(
                 position.label("position"),
                 facts.end.label("ended"),
                 facts.key.label("key"),
-                *(group.label(f"group{place}") for place, group in enumerate(groups)),
+                *(column.label(f"group{place}") for place, column in enumerate(by[:groups])),
             )
             .select_from(self._roots())
             .where(
@@ -98,12 +123,15 @@ class Aggregates:
             )
             .subquery("ranked")
         )
-        columns = [ranked.c[f"group{place}"] for place in range(len(groups))]
-        statement = sa.select(ranked.c.ended, ranked.c.key, *columns).where(
+        columns = [ranked.c[f"group{place}"] for place in range(groups)]
+        return sa.select(ranked.c.ended, ranked.c.key, *columns).where(
             ranked.c.position == sa.bindparam("count")
         )
-        rows = self._dialect.execute(statement, {"count": count, "latest": now + micros(CLOCK_SKEW)})
-        return {tuple(row[2:]): rank(row[0], row[1]) for row in rows}
+
+    def roots(self) -> int:
+        """Count the roots."""
+        statement = sa.select(sa.func.count()).select_from(self._roots()).where(self._is_root())
+        return int(self._dialect.execute(statement)[0][0])
 
     def groups(self, places: Sequence[int]) -> int:
         """Count the groups that the roots form."""

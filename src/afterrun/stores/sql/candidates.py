@@ -18,7 +18,7 @@ from afterrun.core.facts import Row, Scalar, Status, readable
 from afterrun.core.store import Cursor, Stream
 from afterrun.core.times import Instant
 from afterrun.stores.sql.dialect import Column
-from afterrun.stores.sql.facts import Facts, to_row
+from afterrun.stores.sql.facts import Facts
 from afterrun.stores.sql.literals import one_of
 
 WINDOW: Final = 50_000
@@ -149,9 +149,8 @@ class Candidates:
     def _cut(self, stream: int, rows: Sequence[Any], *, last: bool) -> RawPage:
         statuses = self._facts.binding.model.statuses
         ended = (Status.TERMINAL, Status.SUCCESSFUL)
-        roots = [
-            to_row(row[RAW_AT:]) for row in rows if not row[2] and statuses.get(row[RAW_AT + 2]) in ended
-        ]
+        found = (row[RAW_AT:] for row in rows if not row[2] and statuses.get(row[RAW_AT + 2]) in ended)
+        roots = list(map(self._facts.row, found))
         cursor = None if last else Cursor(stream, rows[-1][0], rows[-1][1])
         return RawPage(roots, len(rows), cursor)
 

@@ -45,7 +45,11 @@ class Facts:
             self.status.label("status"),
             self.end.label("ended"),
             *(group.label(f"group{place}") for place, group in enumerate(self.groups)),
+            *self._keyed(),
         ]
+        self._groups_end = GROUP_AT + len(self.groups)
+        self._has_keyed = len(self.columns) > self._groups_end
+        self._all_keyed = self.tree.idempotency_key == self.tree.key
         self.by_key = sa.select(*self.columns).select_from(self.source).where(self.dialect.keys_in(self.key))
         self.by_parent = [self._children(place) for place in range(len(self.tree.edges))]
         self.attached = self._attached()
@@ -76,6 +80,19 @@ class Facts:
             for source in self.tree.end
         ]
         return sources[0] if len(sources) == 1 else sa.func.coalesce(*sources)
+
+    def _keyed(self) -> Iterable[Column]:
+        """Return whether a run holds an idempotency key, unless its own key is one: then each does."""
+        name = self.tree.idempotency_key
+        if name is None or name == self.tree.key:
+            return ()
+        return (self.runs.c[name].is_not(None).label("keyed"),)
+
+    def row(self, found: Sequence[Any]) -> Row:
+        """Turn a row of the select list into the shape that `core` reads."""
+        groups = tuple(found[GROUP_AT : self._groups_end])
+        keyed = bool(found[-1]) if self._has_keyed else self._all_keyed
+        return Row(found[0], found[1], found[2], found[3], groups, keyed)
 
     def _children(self, place: int) -> sa.Select[Any]:
         edge = self.tree.edges[place]
@@ -255,12 +272,7 @@ class RunReader:
 
     def _read(self, statement: sa.Executable, keys: Sequence[Key]) -> list[Row]:
         rows = self._dialect.execute(statement, {"keys": self._facts.binding.bind_keys(keys)})
-        return [to_row(row) for row in rows]
-
-
-def to_row(row: Sequence[Any]) -> Row:
-    """Turn a row of the select list into the shape that `core` reads."""
-    return Row(row[0], row[1], row[2], row[3], tuple(row[GROUP_AT:]))
+        return list(map(self._facts.row, rows))
 
 
 def alike(key: Key, wanted: Collection[Key]) -> Collection[Key]:

@@ -15,7 +15,6 @@ import sqlalchemy as sa
 
 from afterrun.core.errors import StoreFailure, UnitFailure, UnitNotFound
 from afterrun.core.facts import Key, Reason, Scalar, Unit, key_text, readable
-from afterrun.core.judge import Group, Rank
 from afterrun.core.store import Census, Cursor, Outside, Page, Schema, Stream
 from afterrun.core.times import Instant
 from afterrun.core.tree import chunks
@@ -28,6 +27,7 @@ from afterrun.stores.sql.parts import generation_parts
 from afterrun.stores.sql.removal import Released, changed, told
 from afterrun.stores.sql.store import STATEMENT_PAGE, SqlStore
 from afterrun.stores.sql.transaction import LOCKED, SqlTransaction
+from afterrun.stores.sql.uncounted import Uncounted
 
 LEAVING: Final = Reason("goes-with-its-tree", "all of its run goes, so this need not go by itself")
 
@@ -35,7 +35,7 @@ Leaving = Callable[[Collection[Key]], Collection[Key]]
 """Tells which of these runs go whole."""
 
 
-class SqlGenerations:
+class SqlGenerations(Uncounted):
     """The generations of one SQL store. It owns nothing: the store is closed by whoever opened it."""
 
     kind = "generation"
@@ -159,21 +159,6 @@ class SqlGenerations:
             {"run": key_text(row.key), "parent": key_text(row.run), "status": row.status, "end": unit.end}
             for row in self.reader.rows([unit.key])
         ]
-
-    def newest_kept(
-        self,
-        places: Sequence[int],  # noqa: ARG002 - each generation knows how many are newer
-        *,
-        count: int,  # noqa: ARG002
-        any_status: bool,  # noqa: ARG002
-        now: Instant,  # noqa: ARG002
-    ) -> Mapping[Group, Rank]:
-        """Return nothing: each generation says by itself how many of its run are newer."""
-        return {}
-
-    def groups(self, places: Sequence[int]) -> int:  # noqa: ARG002 - there are none
-        """Return 0: runs are their groups."""
-        return 0
 
     def census(self) -> Census:
         """Count the rows of the table of generations by status."""

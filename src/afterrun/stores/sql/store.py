@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Final
@@ -11,18 +11,19 @@ from typing import Final
 import sqlalchemy as sa
 
 from afterrun.core.errors import StoreFailure, UnitFailure, UnitNotFound
-from afterrun.core.facts import Key, Reason, Row, Scalar, Status, Unit, key_text, readable
+from afterrun.core.facts import Key, Newest, Row, Scalar, Status, Unit, key_text, readable
 from afterrun.core.inspection import TableSize
 from afterrun.core.judge import Group, Rank
 from afterrun.core.space import GivenBack, Room, Space
 from afterrun.core.store import Census, Cursor, Outside, Page, Schema, Stream
-from afterrun.core.times import CLOCK_SKEW, Instant, micros
+from afterrun.core.times import CLOCK_SKEW, Instant, Micros, micros
 from afterrun.core.tree import chunks
 from afterrun.profiles import Profile, shape_digest
 from afterrun.stores.sql.aggregates import Aggregates
 from afterrun.stores.sql.binding import RUN, Binding
 from afterrun.stores.sql.blobs import SqlBlobs
 from afterrun.stores.sql.candidates import Candidates
+from afterrun.stores.sql.climbing import climb, roots_of
 from afterrun.stores.sql.dialect import Dialect, Sizes
 from afterrun.stores.sql.elsewhere import Reach, Reaching
 from afterrun.stores.sql.facts import Facts, RunReader
@@ -123,6 +124,16 @@ class SqlStore:
     def group_columns(self) -> tuple[str, ...]:
         """Return the profile's group columns."""
         return self.binding.tree.group
+
+    @property
+    def statuses(self) -> Mapping[Scalar, Status]:
+        """Return what the engine's words mean."""
+        return self.binding.model.statuses
+
+    @property
+    def knows_keys(self) -> bool:
+        """Say whether the profile names an idempotency key."""
+        return self.binding.tree.idempotency_key is not None
 
     @property
     def hold(self) -> float:
@@ -302,7 +313,7 @@ class SqlStore:
         found = list(self._reader.rows(spelled(text)))
         if not found:
             raise UnitNotFound(f"no run of {self.url} has the id {text[:120]!r}")
-        return self._climb(found[0])
+        return climb(self._reader, found[0], max_depth=self.binding.tree.max_depth)
 
     def units(self, keys: Sequence[Key]) -> Sequence[Unit]:
         """Return the units whose roots have these keys, as they are now, without a lock."""
@@ -310,52 +321,14 @@ class SqlStore:
 
     def units_of(self, runs: Collection[Key]) -> Mapping[Key, Unit]:
         """Return the unit that each of these runs belongs to, but for runs whose root is not to be found."""
-        roots = self._roots_of(runs)
+        roots = roots_of(self._reader, runs, max_depth=self.binding.tree.max_depth)
         units = {unit.key: unit for unit in self._reader.units(sorted(set(roots.values()), key=str))}
         return {run: units[root] for run, root in roots.items() if root in units}
-
-    def _roots_of(self, runs: Collection[Key]) -> Mapping[Key, Key]:
-        """Climb from all of these runs at once, a level at a time."""
-        found: dict[Key, Key] = {}
-        above = {run: run for run in runs if readable(run)}
-        for _ in range(self.binding.tree.max_depth + 1):
-            keys = sorted(set(above.values()), key=str)
-            rows = {row.key: row for chunk in chunks(keys) for row in self._reader.rows(chunk)}
-            higher: dict[Key, Key] = {}
-            for run, key in above.items():
-                parent = rows[key].parent if key in rows else None
-                if parent is not None and readable(parent):
-                    higher[run] = parent
-                found[run] = key if key in rows else found.get(run, key)
-            if not higher:
-                return found
-            above = higher
-        return {run: root for run, root in found.items() if run not in above}
 
     def known(self, texts: Collection[str]) -> frozenset[str]:
         """Return those of these ids that a run has."""
         keys = [key for text in texts for key in spelled(text)]
         return frozenset(key_text(row.key) for chunk in chunks(keys) for row in self._reader.rows(chunk))
-
-    def _climb(self, start: Row) -> Unit:
-        row, path = start, [start]
-        while row.parent is not None:
-            parents = list(self._reader.rows([row.parent])) if readable(row.parent) else []
-            if not parents:
-                break
-            row = parents[0]
-            if any(row.key == passed.key for passed in path):
-                return self._broken(path, Reason("cycle", f"{key_text(row.key)} is its own ancestor"))
-            path.append(row)
-            if len(path) > self.binding.tree.max_depth + 1:
-                depth = self.binding.tree.max_depth
-                return self._broken(path, Reason("too-deep", f"deeper than {depth} levels"))
-        return self._reader.build([row])[0]
-
-    @staticmethod
-    def _broken(path: Sequence[Row], reason: Reason) -> Unit:
-        members = tuple(row.key for row in path)
-        return Unit(path[0].key, members, None, None, successful=False, blocked=(reason,), complete=False)
 
     def describe(self, unit: Unit) -> Sequence[Mapping[str, Scalar]]:
         """Return key, parent, status and end of each member, as the store spells them."""
@@ -383,9 +356,24 @@ class SqlStore:
         """Return the rank of the last unit that ``keep_last`` keeps, by group."""
         return self.aggregates.newest_kept(places, count=count, any_status=any_status, now=now)
 
+    def newest_in(
+        self, places: Sequence[int], *, slot: Micros, any_status: bool, now: Instant
+    ) -> Iterable[Newest]:
+        """Return the newest counted unit of each group in each slot of time."""
+        return self.aggregates.newest_in(places, slot=slot, any_status=any_status, now=now)
+
     def groups(self, places: Sequence[int]) -> int:
         """Count groups."""
         return self.aggregates.groups(places)
+
+    def content(self) -> tuple[int, int]:
+        """Return about how many bytes the rows of all units hold, dead rows not counted, and the units."""
+        names = set(self._removed_from)
+        held = sum(size.content for size in self.dialect.table_sizes(exact=False) if size.name in names)
+        return held, self._count_units()
+
+    def _count_units(self) -> int:
+        return self.aggregates.roots()
 
     def census(self) -> Census:
         """Count runs by status."""

@@ -22,7 +22,7 @@ from afterrun.core.facts import Key, Reason, Unit
 from afterrun.core.tree import chunks
 from afterrun.stores.sql.blobs import SqlBlobs
 from afterrun.stores.sql.elsewhere import Reaching
-from afterrun.stores.sql.facts import Facts, RunReader, to_row
+from afterrun.stores.sql.facts import Facts, RunReader
 from afterrun.stores.sql.removal import Released, sorted_keys
 
 
@@ -65,6 +65,7 @@ class RowLocks:
         """
         self._binding = facts.binding
         self._dialect = facts.dialect
+        self._row = facts.row
         self._reader = reader
         self._alone = facts.source is facts.runs
         self.statement = (
@@ -85,7 +86,7 @@ class RowLocks:
         }
         whole = [unit.key for unit in units if all(member in rows for member in unit.members)]
         if self._alone:
-            fresh = self._reader.build([to_row(rows[key]) for key in whole])
+            fresh = self._reader.build([self._row(rows[key]) for key in whole])
         else:
             fresh = self._reader.units(whole)
         held = set(whole)

@@ -8,7 +8,6 @@ import sqlalchemy as sa
 
 from afterrun.core.errors import UnitNotFound
 from afterrun.core.facts import Scalar, Unit, key_text, readable
-from afterrun.core.judge import Group, Rank
 from afterrun.core.store import Census, Cursor, Outside, Page, Schema, Stream
 from afterrun.core.times import Instant
 from afterrun.stores.sql.elsewhere import Reach, Reaching
@@ -23,9 +22,10 @@ from afterrun.stores.sql.langgraph.saver import CHECKPOINTS
 from afterrun.stores.sql.langgraph.store import ThreadStore
 from afterrun.stores.sql.store import STATEMENT_PAGE
 from afterrun.stores.sql.transaction import Locks, SqlTransaction
+from afterrun.stores.sql.uncounted import Uncounted
 
 
-class CheckpointStore:
+class CheckpointStore(Uncounted):
     """The checkpoints of one store. It owns nothing: the store is closed by whoever opened it."""
 
     kind = "generation"
@@ -153,21 +153,6 @@ class CheckpointStore:
             {"run": key_text(member), "parent": key_text(unit.run), "status": "saved", "end": unit.end}
             for member in unit.members
         ]
-
-    def newest_kept(
-        self,
-        places: Sequence[int],  # noqa: ARG002 - each checkpoint knows how many are newer
-        *,
-        count: int,  # noqa: ARG002
-        any_status: bool,  # noqa: ARG002
-        now: Instant,  # noqa: ARG002
-    ) -> Mapping[Group, Rank]:
-        """Return nothing: each checkpoint says by itself how many of its namespace are newer."""
-        return {}
-
-    def groups(self, places: Sequence[int]) -> int:  # noqa: ARG002 - there are none
-        """Return 0: namespaces of threads are their groups."""
-        return 0
 
     def census(self) -> Census:
         """Count checkpoints: they have no states that an engine could add to."""

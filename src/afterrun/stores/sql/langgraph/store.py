@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from afterrun.core.errors import UnitNotFound
-from afterrun.core.facts import Key, Scalar, Unit, key_text
+from afterrun.core.facts import Key, Newest, Scalar, Status, Unit, key_text
 from afterrun.core.judge import Group, Rank, rank
 from afterrun.core.store import Census, Cursor, Outside, Page, Stream
-from afterrun.core.times import CLOCK_SKEW, DAY, Instant, micros
+from afterrun.core.times import CLOCK_SKEW, DAY, Instant, Micros, micros
 from afterrun.profiles.langgraph import State, uuid6_floor, uuid6_instant
 from afterrun.stores.sql.langgraph.postgres_saver import PostgresSaver
 from afterrun.stores.sql.langgraph.saver import CHECKPOINTS, Saver
@@ -144,6 +144,33 @@ class ThreadStore(SqlStore):
         )
         newest = heapq.nlargest(count, ended)
         return {(): newest[-1]} if len(newest) == count else {}
+
+    def newest_in(
+        self,
+        places: Sequence[int],  # noqa: ARG002 - threads have no groups
+        *,
+        slot: Micros,
+        any_status: bool,  # noqa: ARG002 - the only end that is told is a success
+        now: Instant,
+    ) -> Iterable[Newest]:
+        """Return the newest thread of each slot of time: all threads are one group."""
+        latest = now + micros(CLOCK_SKEW)
+        newest: dict[int, tuple[Rank, Newest]] = {}
+        for unit in (thread.unit for thread in self.threads.all()):
+            if unit.root_end is None or unit.root_end > latest:
+                continue
+            place, known = rank(unit.root_end, unit.key), newest.get(unit.root_end // slot)
+            if known is None or place > known[0]:
+                newest[unit.root_end // slot] = (place, Newest((), unit.root_end, unit.key))
+        return [found for _, found in newest.values()]
+
+    @property
+    def statuses(self) -> Mapping[Scalar, Status]:
+        """Return the one state of a thread that has ended: it is a success."""
+        return {State.DONE.value: Status.SUCCESSFUL, State.PENDING.value: Status.LIVE}
+
+    def _count_units(self) -> int:
+        return self.remaining(Cursor(), cutoff=0, streams=(0,))
 
     def groups(self, places: Sequence[int]) -> int:  # noqa: ARG002 - threads have no groups
         """Return 1 if there is any thread."""

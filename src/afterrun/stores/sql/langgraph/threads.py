@@ -156,6 +156,9 @@ class ThreadReader(RunReader):
             tuple(protected),
             True,  # noqa: FBT003 - by place, as every unit is made: it is the hot path
             done,
+            None,
+            None,
+            seen.state.value,
         )
         return Thread(unit, seen.state, oldest, last)
 
