@@ -21,7 +21,7 @@ from afterrun.core.errors import (
     UnitNotFound,
     UsageError,
 )
-from afterrun.core.policy import FOREVER, Policy
+from afterrun.core.policy import FOREVER, MatchRule, Policy
 from afterrun.core.report import Report
 from afterrun.core.sweep import Budget
 from afterrun.service import DirectoryRetention, Explanation, Retention, SweepOptions, open_retention
@@ -35,6 +35,7 @@ __all__ = [
     "Budget",
     "DirectoryRetention",
     "Explanation",
+    "MatchRule",
     "Policy",
     "ProfileError",
     "Refused",

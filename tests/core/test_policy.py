@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from afterrun import FOREVER, Policy, Refused, UsageError
+from afterrun import FOREVER, MatchRule, Policy, Refused, UsageError
 from afterrun.core.times import micros
 from fakes import NOW
 
@@ -34,6 +34,14 @@ def test_a_policy_that_keeps_nothing_is_refused(rules: dict[str, Any]) -> None:
         {"keep_for": MONTH, "grace": -HOUR},
         {"keep_for": MONTH, "group_by": ("name",)},
         {"before": datetime(2025, 6, 1)},  # noqa: DTZ001 - no zone is the point
+        {"keep_daily": 0},
+        {"keep_yearly": 10**12},
+        {"cap_units": 0},
+        {"cap_bytes": -1},
+        {"keep_for": MONTH, "keep_keys": timedelta()},
+        {"keep_for": MONTH, "timezone": "Berlin"},
+        {"keep_for": MONTH, "generations": Policy(keep_daily=1)},
+        {"keep_for": MONTH, "generations": Policy(cap_units=1)},
     ],
 )
 def test_a_value_without_sense_is_a_mistake_of_usage(rules: dict[str, Any]) -> None:
@@ -61,6 +69,31 @@ def test_the_cutoff_is_the_oldest_that_any_rule_of_age_asks_for(
     assert Policy(**rules).cutoff(NOW) == (None if age is None else NOW - micros(age))
 
 
+def test_a_cap_alone_has_no_cutoff_of_age() -> None:
+    """What is within it stays for ever; with a rule of age beside it, that decides within."""
+    assert Policy(cap_units=10).cutoff(NOW) is None
+    assert Policy(cap_bytes=10, keep_for=MONTH).cutoff(NOW) == NOW - micros(MONTH)
+
+
+def test_a_policy_of_keys_alone_is_empty() -> None:
+    """It protects, and lets nothing go by itself."""
+    with pytest.raises(Refused, match="--keep-for 30d"):
+        Policy(keep_keys=MONTH)
+
+
+def test_the_order_of_narrower_rules_makes_no_other_policy() -> None:
+    """Approvals are of what a policy means: neither order nor spelling is part of it."""
+    failed = MatchRule(match={"status": ["b", "a"]}, keep_for=MONTH)
+    named = MatchRule(match={"name": ["x"], "status": ["a"]}, keep_for=FOREVER)
+    again = MatchRule(match={"status": ["a"], "name": ("x", "x")}, keep_for=FOREVER)
+    one, other = Policy(keep_last=1, rules=(failed, named)), Policy(keep_last=1, rules=(again, failed))
+    assert one.canonical() == other.canonical()
+    assert one.canonical()["rules"] == [
+        {"keep_for": "30d", "match": {"status": ["a", "b"]}},
+        {"keep_for": "forever", "match": {"name": ["x"], "status": ["a"]}},
+    ]
+
+
 def test_a_moment_is_a_cutoff_of_its_own() -> None:
     """The earlier of moment and age decides."""
     assert Policy(before=MOMENT).cutoff(NOW) == 1_748_736_000_000_000
@@ -78,6 +111,18 @@ CANONICAL: list[tuple[dict[str, Any], dict[str, object]]] = [
     (
         {"keep_last": 2, "group_by": (), "pins": frozenset({"a", "b"})},
         {"keep_last": 2, "keep_last_counts": "successful", "group_by": [], "grace": "1h", "pins": 2},
+    ),
+    (
+        {"keep_daily": 7, "cap_units": 5, "cap_bytes": 5 * 2**30, "keep_keys": FOREVER},
+        {
+            "keep_daily": 7,
+            "keep_last_counts": "successful",
+            "timezone": "UTC",
+            "grace": "1h",
+            "cap_units": 5,
+            "cap_bytes": "5GiB",
+            "keep_keys": "forever",
+        },
     ),
 ]
 
