@@ -6,19 +6,21 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from math import inf
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
-from afterrun import Budget, Policy, Retention
+from afterrun import FOREVER, Budget, MatchRule, Policy, Retention
 from afterrun.core.batch import Pace, live_pace
 from afterrun.core.events import Observer
 from afterrun.core.facts import key_text
 from afterrun.core.plan import Survey, make_plan
+from afterrun.core.policy import Age
 from afterrun.core.report import Report
 from afterrun.core.store import Cursor, Store
 from afterrun.core.sweep import Clock, Deferrals, Sweep, SweepRequest
 from afterrun.core.times import to_datetime
-from oracle import OraclePolicy
+from oracle import OraclePolicy, OracleRule
 
 NOW = 1_767_225_600_000_000
 """2026-01-01T00:00:00Z, in microseconds."""
@@ -63,15 +65,32 @@ class Memories:
 
 def as_policy(policy: OraclePolicy) -> Policy:
     """Say the oracle's policy in the product's words."""
+    periods: dict[str, Any] = {f"keep_{name}": count for name, count in policy.periods}
     return Policy(
-        keep_for=None if policy.keep_for_us is None else timedelta(microseconds=policy.keep_for_us),
+        keep_for=_age(policy.keep_for_us),
         before=None if policy.before_us is None else to_datetime(policy.before_us),
         keep_last=policy.keep_last,
         keep_last_counts=policy.keep_last_counts,
-        group_by=None if policy.keep_last is None else policy.group_by,
+        group_by=None if policy.keep_last is None and not policy.periods else policy.group_by,
         grace=timedelta(microseconds=policy.grace_us),
         pins=policy.pins,
+        timezone=policy.zone,
+        cap_units=policy.cap_units,
+        keep_keys=_age(policy.keep_keys_us),
+        rules=tuple(map(_narrower, policy.rules)),
+        **periods,
     )
+
+
+def _narrower(rule: OracleRule) -> MatchRule:
+    match = {"status": rule.statuses, "name": rule.names}
+    age = _age(rule.keep_for_us)
+    assert age is not None
+    return MatchRule(match={key: words for key, words in match.items() if words}, keep_for=age)
+
+
+def _age(age_us: float | None) -> Age | None:
+    return FOREVER if age_us == inf else None if age_us is None else timedelta(microseconds=age_us)
 
 
 @contextmanager

@@ -6,7 +6,10 @@ values that ``dumps.dump_sqlite`` reads.
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Literal
+from zoneinfo import ZoneInfo
 
 from dumps import Dump, Row, Value
 
@@ -35,6 +38,15 @@ MAX_AHEAD_US = 5 * 60 * 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
+class OracleRule:
+    """An age for roots with one of these statuses and one of these names; `None` is any, `inf` for ever."""
+
+    statuses: tuple[str, ...] | None
+    names: tuple[str, ...] | None
+    keep_for_us: float
+
+
+@dataclass(frozen=True, slots=True)
 class OraclePolicy:
     """How long and how many to keep; `None` is no rule."""
 
@@ -45,12 +57,23 @@ class OraclePolicy:
     group_by: tuple[str, ...]
     grace_us: int
     pins: frozenset[str]
+    periods: tuple[tuple[str, int], ...] = ()  # `hourly` to `yearly`, and how many
+    zone: str = "UTC"
+    cap_units: int | None = None
+    keep_keys_us: float | None = None
+    rules: tuple[OracleRule, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse an empty policy: it would remove everything."""
-        if self.keep_for_us is None and self.before_us is None and self.keep_last is None:
+        if not self.keeps and self.cap_units is None:
             message = "an empty policy judges nothing"
             raise ValueError(message)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it has a keep rule, and not a cap alone."""
+        ages = self.keep_for_us is not None or self.before_us is not None
+        return ages or self.keep_last is not None or bool(self.periods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +160,13 @@ def _unit(tree: _Tree, roots: list[Row], held: _Held, policy: OraclePolicy, now_
     ends = [end for row in tree.members if (end := _row_end(row, now_us)) is not None]
     end_us = max(ends) if len(ends) == len(tree.members) else None
     blocked = _blocked(tree, now_us)
-    protected = _protected(tree, held, policy)
-    kept = _kept_by_age(end_us, policy, now_us) | _kept_by_count(tree.root, roots, policy, now_us)
+    protected = _protected(tree, held, policy) | _protected_by_key(end_us, policy, now_us)
+    kept = _kept_by_age(tree.root, end_us, policy, now_us)
+    kept |= _kept_by_count(tree.root, roots, policy, now_us) | _kept_by_period(
+        tree.root, roots, policy, now_us
+    )
+    if is_beyond_cap(tree.root, roots, policy, now_us):
+        kept &= {"grace"}
     verdict: Verdict = "blocked" if blocked else "protected" if protected else "recent" if kept else "expired"
     root, members = tree.root["workflow_uuid"], frozenset(row["workflow_uuid"] for row in tree.members)
     return Unit(root, verdict, blocked, protected, kept, members, len(tree.members), end_us)
@@ -224,15 +252,32 @@ def _keys_held_by_live_runs(dump: Dump) -> _Held:
     return _Held(named - {None}, {row.get("forked_from") for row in runs} - {None})
 
 
-def _kept_by_age(end_us: int | None, policy: OraclePolicy, now_us: int) -> frozenset[str]:
+def _protected_by_key(end_us: int | None, policy: OraclePolicy, now_us: int) -> frozenset[str]:
+    """Every run's id is its idempotency key."""
+    age = policy.keep_keys_us
+    protects = age == inf or (age is not None and end_us is not None and not end_us + age < now_us)
+    return frozenset({"idempotency-key"} if protects else ())
+
+
+def keep_for_of(root: Row, policy: OraclePolicy) -> float | None:
+    """Find the age that is for a root: that of the rule with most conditions, on a tie the longest."""
+    found = []
+    for rule in policy.rules:
+        conditions = [(rule.statuses, root["status"]), (rule.names, root["name"])]
+        asked = [(words, value) for words, value in conditions if words is not None]
+        if all(value in words for words, value in asked):
+            found.append((len(asked), rule.keep_for_us))
+    return max(found)[1] if found else policy.keep_for_us
+
+
+def _kept_by_age(root: Row, end_us: int | None, policy: OraclePolicy, now_us: int) -> frozenset[str]:
     """Name the rules of age that keep a unit; an end that is not known gives them nothing to say."""
-    if end_us is None:
-        return frozenset()
-    rules = {
-        "keep-for": policy.keep_for_us is not None and not end_us + policy.keep_for_us < now_us,
-        "before": policy.before_us is not None and not end_us < policy.before_us,
-        "grace": not end_us + policy.grace_us < now_us,
-    }
+    age = keep_for_of(root, policy)
+    rules = {"keep-for": age == inf, "within-cap": age is None and not policy.keeps}
+    if end_us is not None:
+        rules["keep-for"] = age is not None and not end_us + age < now_us
+        rules["before"] = policy.before_us is not None and not end_us < policy.before_us
+        rules["grace"] = not end_us + policy.grace_us < now_us
     return frozenset(reason for reason, keeps in rules.items() if keeps)
 
 
@@ -241,14 +286,59 @@ def _kept_by_count(root: Row, roots: list[Row], policy: OraclePolicy, now_us: in
     place = _place(root, now_us)
     if policy.keep_last is None or place is None:
         return frozenset()
-    group = [other for other in roots if all(other[column] == root[column] for column in policy.group_by)]
-    counted = [other for other in group if policy.keep_last_counts == "any" or other["status"] in SUCCESSFUL]
-    places = [_place(other, now_us) for other in counted]
-    newer = sum(other_place is not None and other_place > place for other_place in places)
+    newer = sum(other > place for other in _counted_beside(root, roots, policy, now_us))
     return frozenset({"keep-last"} if newer < policy.keep_last else ())
 
 
-def _place(root: Row, now_us: int) -> tuple[int, bytes] | None:
+Place = tuple[int, bytes]
+
+
+def _counted_beside(root: Row, roots: list[Row], policy: OraclePolicy, now_us: int) -> list[Place]:
+    """Return the places of the counted roots of a root's group."""
+    group = [other for other in roots if all(other[column] == root[column] for column in policy.group_by)]
+    counted = [other for other in group if policy.keep_last_counts == "any" or other["status"] in SUCCESSFUL]
+    return [place for other in counted if (place := _place(other, now_us)) is not None]
+
+
+def _kept_by_period(root: Row, roots: list[Row], policy: OraclePolicy, now_us: int) -> frozenset[str]:
+    """Keep a counted root that is the newest of its period, if fewer than so many periods are later."""
+    place = _place(root, now_us)
+    if not policy.periods or place is None:
+        return frozenset()
+    if policy.keep_last_counts != "any" and root["status"] not in SUCCESSFUL:
+        return frozenset()
+    beside = _counted_beside(root, roots, policy, now_us)
+    kept = set()
+    for name, count in policy.periods:
+        own = _period(name, place[0], policy.zone)
+        later = {_period(name, other[0], policy.zone) for other in beside if other > place}
+        if own not in later and len(later) < count:
+            kept.add(f"keep-{name}")
+    return frozenset(kept)
+
+
+def _period(name: str, end_us: int, zone: str) -> str:
+    """Spell the period of a moment on the clock of a zone; its offset tells the hour that comes twice."""
+    moment = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=end_us)).astimezone(ZoneInfo(zone))
+    spelled = {"hourly": "%Y-%m-%d %H %z", "daily": "%Y-%m-%d", "weekly": "%G %V", "monthly": "%Y-%m"}
+    return moment.strftime(spelled.get(name, "%Y"))
+
+
+def cap_boundary(roots: list[Row], policy: OraclePolicy, now_us: int) -> Place | None:
+    """Return the place of the last ended root that the cap leaves, if there are so many."""
+    if policy.cap_units is None:
+        return None
+    places = sorted(place for root in roots if (place := _place(root, now_us)) is not None)
+    return places[-policy.cap_units] if len(places) >= policy.cap_units else None
+
+
+def is_beyond_cap(root: Row, roots: list[Row], policy: OraclePolicy, now_us: int) -> bool:
+    """Say whether the cap takes the say from all keep rules."""
+    boundary, place = cap_boundary(roots, policy, now_us), _place(root, now_us)
+    return boundary is not None and place is not None and place < boundary
+
+
+def _place(root: Row, now_us: int) -> Place | None:
     """Order roots by their own end, then by key as SQLite orders text: byte by byte, NULL first."""
     end, key = _row_end(root, now_us), root["workflow_uuid"]
     as_text = "" if key is None else str(key)

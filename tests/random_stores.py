@@ -8,13 +8,14 @@ same seed writes the same rows.
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count, pairwise
+from math import inf
 from pathlib import Path
 from random import Random
 
 from dumps import Row, Value, insert_row, open_unchecked
-from oracle import LIVE, TERMINAL, OraclePolicy
+from oracle import LIVE, TERMINAL, OraclePolicy, OracleRule
 
 SCHEMAS = Path(__file__).parent / "schemas"
 VERSIONS = (108, 123, 125)
@@ -32,6 +33,8 @@ RULES = (
     *("keep_for", "before", "keep_last"),
     *("keep_for keep_last", "before keep_last", "keep_for before", "keep_for before keep_last"),
 )
+PERIODS = ("hourly", "daily", "weekly", "monthly", "yearly")
+ZONES = ("UTC", "Europe/Berlin", "Asia/Kathmandu")
 GRACES_US = (0, HOUR_US, 3 * DAY_US, 400 * DAY_US)
 
 NAMES = ("import", "report", "mail")
@@ -209,7 +212,7 @@ def random_policy(rng: Random, now_us: int, keys: tuple[str, ...] = ()) -> Oracl
     """Make a policy that is never empty; pins come from `keys`, common ids and ids that no store has."""
     chosen = rng.choice(RULES).split()
     before_us = now_us - rng.choice((-DAY_US, 0, *CUT_AGES_US))
-    return OraclePolicy(
+    plain = OraclePolicy(
         keep_for_us=rng.choice(CUT_AGES_US) if "keep_for" in chosen else None,
         before_us=before_us if "before" in chosen else None,
         keep_last=rng.choice((1, 1, 2, 3, 10)) if "keep_last" in chosen else None,
@@ -218,6 +221,34 @@ def random_policy(rng: Random, now_us: int, keys: tuple[str, ...] = ()) -> Oracl
         grace_us=rng.choices(GRACES_US, (4, 8, 2, 1))[0],
         pins=_random_pins(rng, keys),
     )
+    return plain if rng.random() < 0.4 else _refined(rng, plain)
+
+
+def _refined(rng: Random, plain: OraclePolicy) -> OraclePolicy:
+    """Add some of the rarer rules, or put them in place of the plain ones."""
+    refined = replace(plain, keep_keys_us=rng.choice((None, None, None, None, 40 * DAY_US, inf)))
+    if rng.random() < 0.5:
+        names = rng.sample(PERIODS, rng.randint(1, 3))
+        periods = tuple((name, rng.choice((1, 2, 3, 7))) for name in names)
+        refined = replace(refined, periods=periods, zone=rng.choice(ZONES))
+    if rng.random() < 0.4:
+        refined = replace(refined, cap_units=rng.choice((1, 2, 3, 5, 10, 40)))
+    if rng.random() < 0.4:
+        refined = replace(refined, rules=_random_rules(rng))
+    if rng.random() < 0.4 and (refined.periods or refined.cap_units is not None):
+        return replace(refined, keep_for_us=None, before_us=None, keep_last=None)
+    return refined
+
+
+def _random_rules(rng: Random) -> tuple[OracleRule, ...]:
+    """Make narrower rules, no two of which have the same conditions."""
+    rules = {}
+    for _ in range(rng.randint(1, 3)):
+        statuses = rng.choice((None, ("SUCCESS",), ("ERROR", "CANCELLED"), ("ERROR",)))
+        names = rng.choice((None, ("import",), ("mail", "report")))
+        if statuses or names:
+            rules[statuses, names] = OracleRule(statuses, names, rng.choice((*CUT_AGES_US, inf)))
+    return tuple(rules.values())
 
 
 def _random_pins(rng: Random, keys: tuple[str, ...]) -> frozenset[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
+from math import inf
 from pathlib import Path
 from random import Random
 from typing import Protocol
@@ -27,7 +28,7 @@ from fakes import NOW, as_policy, retention_at, survey, sweep
 from memory import MemoryStore
 from oracle import OraclePolicy, Verdicts
 from pg_server import Server
-from random_stores import VERSIONS, RandomStore, create_store, random_policy, random_store
+from random_stores import PERIODS, VERSIONS, RandomStore, create_store, random_policy, random_store
 from sites import PostgresSite
 
 SOAK = os.environ.get("AFTERRUN_SOAK") == "1"
@@ -39,6 +40,7 @@ ON_SERVER = CHUNK if SOAK else 12
 
 pytestmark = pytest.mark.slow
 OWNED = tuple(oracle.OWNER_COLUMN)
+COUNTING = ("keep_last", *(f"keep_{name}" for name in PERIODS))
 HANGER = "cycle that hidden rows hang on"
 
 
@@ -57,6 +59,21 @@ class World:
     def policy(self) -> Policy:
         """The policy in the product's words."""
         return as_policy(self.asked)
+
+    @cached_property
+    def limit(self) -> float:
+        """The latest end that anything lets go."""
+        asked = self.asked
+        general = asked.keep_for_us if asked.keeps else inf
+        ages = [general, *(rule.keep_for_us for rule in asked.rules)]
+        limit = max(min(self.now - max(age or 0, asked.grace_us), self._before) for age in ages)
+        boundary = oracle.cap_boundary(_roots(self), asked, self.now)
+        beyond = -inf if boundary is None else min(boundary[0] + 1, self.now - asked.grace_us)
+        return max(limit, beyond)
+
+    @property
+    def _before(self) -> float:
+        return inf if self.asked.before_us is None else self.asked.before_us
 
     @cached_property
     def verdicts(self) -> Verdicts:
@@ -216,21 +233,24 @@ def expected_counts(world: World) -> dict[str, object]:
     }
 
 
+def decided(world: World, reason: str) -> int:
+    """Count the units that a page meets and that are recent for this reason, among others."""
+    units = zip(world.visible.units, _roots(world), strict=True)
+    return sum(
+        unit.verdict == "recent" and reason in unit.kept and _in_range(root, world) for unit, root in units
+    )
+
+
 def _roots(world: World) -> list[Row]:
     trees, _ = oracle._grow(without_hidden(world.dump)[oracle.RUNS])
     return [tree.root for tree in trees]
 
 
 def _in_range(root: Row, world: World) -> bool:
-    """Say whether a root has ended, by a number, before the latest end that any rule of age lets go."""
-    limits = [world.now - world.asked.grace_us]
-    if world.asked.keep_for_us is not None:
-        limits.append(world.now - world.asked.keep_for_us)
-    if world.asked.before_us is not None:
-        limits.append(world.asked.before_us)
+    """Say whether a root has ended, by a number, before the latest end that any rule or the cap lets go."""
     source = root["completed_at"] if root["completed_at"] is not None else root["updated_at"]
     ended = root["status"] in oracle.TERMINAL and isinstance(source, int | float)
-    return ended and isinstance(source, int | float) and source * 1000 < min(limits)
+    return ended and isinstance(source, int | float) and source * 1000 < world.limit
 
 
 def _kept_out_by(root: Row, now: int) -> str:
@@ -371,6 +391,9 @@ def check_plan(world: World, plan: Report) -> None:
     assert +plan.rows == {table: rows for table, rows in planned.items() if rows}, world.seed
     going = [unit for unit in world.verdicts.units if unit.verdict == "expired"]
     assert plan.keys_forgotten == sum(unit.rows for unit in going), world.seed
+    counted = [name for name in plan.units.decided if name in COUNTING]
+    for name in counted:
+        assert plan.units.decided[name] == decided(world, name.replace("_", "-")), (world.seed, name)
     assert canonical(world.look()) == canonical(world.dump), world.seed
 
 

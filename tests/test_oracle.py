@@ -476,7 +476,8 @@ def test_random_stores_hold_every_promised_kind() -> None:
 REASONS = {
     *("unknown-status", "unknown-end-time", "unreadable-end-time", "future-end-time", "unreadable-key"),
     *("live-member", "cross-tree-reference", "fork-base", "pinned"),
-    *("keep-for", "before", "grace", "keep-last"),
+    *("keep-for", "before", "grace", "keep-last", "within-cap", "idempotency-key"),
+    *(f"keep-{period}" for period in random_stores.PERIODS),
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
 from typing import Final
 
 import click
@@ -21,9 +20,10 @@ from afterrun.cli.options import (
 from afterrun.cli.render import counted, table
 from afterrun.cli.session import Session
 from afterrun.cli.text import distance, moment
+from afterrun.core.decided import Ruling
 from afterrun.core.errors import Exit
-from afterrun.core.policy import Policy
-from afterrun.core.times import Instant, iso, micros, to_instant
+from afterrun.core.policy import CAPS
+from afterrun.core.times import Instant, iso
 from afterrun.service import Explanation, open_retention
 
 SHOWN: Final = 20
@@ -55,12 +55,10 @@ def explain(
     with open_retention(store, profile=profile, writable=False) as retention:
         explanation = retention.explain(run, rules)
         place = {"store": retention.store.url, "profile": retention.store.profile_name}
-    rules = rules.of(explanation.kind) or rules
-    judged = [_rule(name, value, explanation, rules) for name, value in explanation.policy.items()]
     if as_json:
-        session.screen.json(_as_json(explanation, place, run=run, rules=judged))
+        session.screen.json(_as_json(explanation, place, run=run))
     else:
-        session.screen.show(*_parts(explanation, place, run=run, rules=judged))
+        session.screen.show(*_parts(explanation, place, run=run))
     return Exit.DONE
 
 
@@ -74,38 +72,14 @@ def _words(store: str, run: str | None) -> tuple[str, str]:
     return named, store
 
 
-def _rule(name: str, value: object, explanation: Explanation, policy: Policy) -> Mapping[str, object]:
-    """Say of one rule whether it keeps this unit, and until when; ``None`` where no clock decides."""
-    held = {reason.name for reason in explanation.reasons}
-    reason = {"pins": "pinned"}.get(name, name.replace("_", "-"))
-    until = None
-    if explanation.ended_at is not None:
-        until = _until(name, explanation.ended_at, policy)
-    return {"rule": name, "value": value, "keeps": reason in held, "until": until}
+CLOCKED: Final = ("keep_for", "grace", "keep_keys")
+"""Rules whose time counts from the end, so that they have no say of what has none."""
 
-
-def _until(name: str, ended: Instant, policy: Policy) -> Instant | None:
-    if name == "grace":
-        return ended + micros(policy.grace)
-    if name == "keep_for" and isinstance(policy.keep_for, timedelta):
-        return ended + micros(policy.keep_for)
-    if name == "before" and policy.before is not None:
-        return to_instant(policy.before)
-    return None
-
-
-BY_AGE: Final = ("keep_for", "before", "grace")
-QUALIFIERS: Final = ("keep_last_counts", "group_by", "keep_forks")
+QUALIFIERS: Final = ("keep_last_counts", "group_by", "timezone", "keep_forks")
 """Words of a policy that keep nothing by themselves."""
 
 
-def _as_json(
-    explanation: Explanation,
-    place: Mapping[str, object],
-    *,
-    run: str,
-    rules: Iterable[Mapping[str, object]],
-) -> Mapping[str, object]:
+def _as_json(explanation: Explanation, place: Mapping[str, object], *, run: str) -> Mapping[str, object]:
     members = [
         {**{name: member[name] for name in ("run", "parent", "status")}, "ended_at": _end(member["end"])}
         for member in explanation.members[:LISTED]
@@ -125,7 +99,7 @@ def _as_json(
         "rows": explanation.rows,
         "now": iso(explanation.now),
         "policy": explanation.policy,
-        "rules": [{**rule, "until": _end(rule["until"])} for rule in rules if rule["rule"] not in QUALIFIERS],
+        "rules": [{**rule._asdict(), "until": _end(rule.until)} for rule in explanation.rules],
     }
 
 
@@ -134,20 +108,18 @@ def _end(value: object) -> str | None:
     return iso(value) if isinstance(value, int) and value >= 0 else None
 
 
-def _parts(
-    explanation: Explanation,
-    place: Mapping[str, object],
-    *,
-    run: str,
-    rules: Iterable[Mapping[str, object]],
-) -> Iterable[RenderableType]:
+def _parts(explanation: Explanation, place: Mapping[str, object], *, run: str) -> Iterable[RenderableType]:
     yield table("", "", rows=[*place.items(), *_head(explanation, run)])
     reasons = [(reason.name, reason.detail) for reason in explanation.reasons]
     if reasons:
         yield ""
         yield table("reason", "what was seen", rows=reasons)
     yield ""
-    yield table("rule", "value", "says", rows=[_rule_row(rule, explanation.now) for rule in rules])
+    rules = [_rule_row(rule, explanation.now) for rule in explanation.rules]
+    words = [
+        (name, _listed(explanation.policy[name]), "") for name in QUALIFIERS if name in explanation.policy
+    ]
+    yield table("rule", "value", "says", rows=[*rules, *words])
     yield ""
     yield table("member", "parent", "status", "ended", rows=_member_rows(explanation))
     more = len(explanation.members) - SHOWN
@@ -169,16 +141,20 @@ def _head(explanation: Explanation, run: str) -> Iterable[tuple[str, object]]:
     yield "rows", counted(explanation.rows)
 
 
-def _rule_row(rule: Mapping[str, object], now: Instant) -> tuple[object, object, str]:
-    name, value, until = rule["rule"], rule["value"], rule["until"]
-    if name in QUALIFIERS:
-        return name, ", ".join(map(str, value)) if isinstance(value, list) else value, ""
-    if name in BY_AGE and not rule["keeps"] and until is None:
-        return name, value, "has no say: the unit has not ended, or at no known time"
-    says = "keeps it" if rule["keeps"] else "lets it go"
-    if isinstance(until, int) and name != "before":
-        says = f"{says}: its time ends {moment(until)}, {distance(until, now)}"
-    return name, value, says
+def _listed(value: object) -> object:
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _rule_row(rule: Ruling, now: Instant) -> tuple[object, object, str]:
+    by_age = rule.rule.startswith(CLOCKED)
+    if by_age and not rule.keeps and rule.until is None:
+        return rule.rule, rule.value, rule.says or "has no say: the unit has not ended, or at no known time"
+    if rule.rule in CAPS:
+        return rule.rule, rule.value, rule.says
+    says = "keeps it" if rule.keeps else "lets it go"
+    if rule.until is not None and rule.rule != "before":
+        says = f"{says}: its time ends {moment(rule.until)}, {distance(rule.until, now)}"
+    return rule.rule, rule.value, "; ".join(filter(None, (says, rule.says)))
 
 
 def _member_rows(explanation: Explanation) -> Iterable[tuple[object, ...]]:

@@ -16,6 +16,7 @@ from afterrun.cli.text import masked
 from afterrun.config import MAX_PAUSE, PolicyText, load_settings
 from afterrun.core.errors import UsageError
 from afterrun.core.events import Observer
+from afterrun.core.periods import PERIODS
 from afterrun.core.policy import Policy
 from afterrun.core.sweep import Budget
 from afterrun.core.times import parse_duration
@@ -64,6 +65,13 @@ class Duration(click.ParamType[timedelta]):
             self.fail(str(error), param, ctx)
 
 
+SAID: Final = (
+    *("keep_for", "before", "keep_last", *PERIODS, "timezone", "keep_last_counts"),
+    *("cap_units", "cap_bytes", "grace", "keep_keys"),
+)
+"""Options that are called as their key of the settings file is, and say what it says."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOptions:
     """What was said about the policy; a rule on the command line takes the place of the file's."""
@@ -71,10 +79,19 @@ class PolicyOptions:
     keep_for: str | None
     before: str | None
     keep_last: int | None
+    keep_hourly: int | None
+    keep_daily: int | None
+    keep_weekly: int | None
+    keep_monthly: int | None
+    keep_yearly: int | None
+    timezone: str | None
     keep_last_counts: str | None
     group_by: tuple[str, ...]
+    cap_units: int | None
+    cap_bytes: str | None
     grace: str | None
     pin: tuple[str, ...]
+    keep_keys: str | None
     generations_keep_for: str | None
     generations_keep_last: int | None
     generations_drop_forks: bool
@@ -89,15 +106,9 @@ class PolicyOptions:
         text, approve = PolicyText(), False
         if self.policy_file is not None:
             text, approve = load_settings(Path(self.policy_file)).policy_of(store)
-        said = {
-            "keep_for": self.keep_for,
-            "before": self.before,
-            "keep_last": self.keep_last,
-            "keep_last_counts": self.keep_last_counts,
-            "group_by": list(self.group_by) or None,
-            "grace": self.grace,
-            "pins": [*text.pins, *self.pin],
-        }
+        said = {name: getattr(self, name) for name in SAID}
+        said["group_by"] = list(self.group_by) or None
+        said["pins"] = [*text.pins, *self.pin]
         rules = {
             "keep_for": self.generations_keep_for,
             "keep_last": self.generations_keep_last,
@@ -188,22 +199,58 @@ metrics_option: Final = click.option(
     help="Replace this file with counts and times of the run, in the Prometheus text format.",
 )
 
+PERIOD_WORDS: Final = {
+    "hourly": "hours",
+    "daily": "days",
+    "weekly": "weeks",
+    "monthly": "months",
+    "yearly": "years",
+}
+
 POLICY: Final = (
     click.option("--keep-for", metavar="D", help="Keep a unit this long after its end: 12h, 30d, forever."),
     click.option(
         "--before", metavar="TIMESTAMP", help="Keep what ended at this moment or later; it names its zone."
     ),
     click.option("--keep-last", type=int, metavar="N", help="Keep the newest N units of each group."),
+    *(
+        click.option(
+            f"--keep-{period}",
+            type=int,
+            metavar="N",
+            help=f"Keep the newest unit of each of the last N {word} of each group that have one.",
+        )
+        for period, word in PERIOD_WORDS.items()
+    ),
+    click.option(
+        "--timezone",
+        metavar="ZONE",
+        help="Whose hours, days and weeks these are: an IANA name, else UTC.",
+    ),
     click.option(
         "--keep-last-counts",
         type=click.Choice(["successful", "any"]),
-        help="Which units --keep-last counts. Default: successful.",
+        help="Which units --keep-last and --keep-hourly to --keep-yearly count. Default: successful.",
     ),
     click.option(
         "--group-by", multiple=True, metavar="COL", help="A column that makes groups. May be repeated."
     ),
+    click.option(
+        "--cap-units",
+        type=int,
+        metavar="N",
+        help="Beyond the newest N units that ended, keep rules do not count.",
+    ),
+    click.option(
+        "--cap-bytes", metavar="SIZE", help="The same for so many units as take about this much: 5GiB."
+    ),
     click.option("--grace", metavar="D", help="Keep what ended less than this ago. Default: 1h."),
     click.option("--pin", multiple=True, metavar="ID", help="Keep the unit of this run. May be repeated."),
+    click.option(
+        "--keep-keys",
+        metavar="D",
+        help="Keep a unit that holds an idempotency key this long after its end: 90d, forever.",
+    ),
     click.option(
         "--generations-keep-for",
         metavar="D",

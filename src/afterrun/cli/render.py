@@ -17,6 +17,8 @@ from rich.table import Table
 from afterrun.cli.failure import Failure
 from afterrun.cli.space import outcome_lines
 from afterrun.cli.text import LONGEST, message_lines, moment, seconds, size, to_json, visible
+from afterrun.core.decided import BY_AGE
+from afterrun.core.policy import CAPS
 from afterrun.core.report import Report, UnitCounts
 from afterrun.core.space import Reclaim
 
@@ -25,6 +27,9 @@ WIDTH: Final = 110
 
 KINDS: Final = {"tree": "units", "directory": "run directories"}
 """What people read over the counts of a kind of unit, where that is not its plural."""
+
+DECIDED: Final = {BY_AGE: "too young for every rule"}
+"""What people read for a rule that decided, where that is not its name."""
 
 Pairs = Iterable[tuple[str, object]]
 
@@ -187,7 +192,7 @@ def policy_words(policy: Mapping[str, object]) -> str:
 def _words(value: object) -> str:
     if isinstance(value, Mapping):
         return f"({policy_words(value)})"
-    return "+".join(map(str, value)) if isinstance(value, list) else str(value)
+    return "+".join(map(_words, value)) if isinstance(value, list) else str(value)
 
 
 def _unit_tables(report: Report) -> Iterable[RenderableType]:
@@ -197,6 +202,16 @@ def _unit_tables(report: Report) -> Iterable[RenderableType]:
             rows.append(("idempotency keys forgotten", counted(report.keys_forgotten)))
         yield table(KINDS.get(kind, f"{kind}s"), "count", rows=rows, numbers=[1])
         yield ""
+        if units.decided:
+            of = "" if kind == report.kind else f" of {kind}s"
+            yield table(f"which rule decided{of}", "units", "", rows=_decided_rows(units), numbers=[1])
+            yield ""
+
+
+def _decided_rows(units: UnitCounts) -> Iterable[tuple[str, str, str]]:
+    for name, count in units.decided.items():
+        does = "go beyond it" if name in CAPS else "stay"
+        yield DECIDED.get(name, name), counted(count), does if count else "it decided nothing"
 
 
 def _unit_rows(units: UnitCounts, *, dry_run: bool) -> Iterable[tuple[str, str]]:

@@ -134,6 +134,8 @@ def _misspelt(variable: str, known: Mapping[str, object]) -> str:
 def _kind(annotation: Any) -> type | None:  # noqa: ANN401 - typing has no type for annotations
     """Return what the text of a variable is read as; ``None`` for what no variable can say."""
     types = _types_in(annotation)
+    if {int, str} <= types:  # text can say both
+        return str
     return next((kind for kind in (list, bool, int, float, str) if kind in types), None)
 
 

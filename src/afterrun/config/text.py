@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
@@ -11,7 +11,19 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from afterrun.core.errors import AfterrunError
-from afterrun.core.policy import DEFAULT_GRACE, FOREVER, MAX_KEEP_LAST, Forever, Policy
+from afterrun.core.periods import zone_of
+from afterrun.core.policy import (
+    DEFAULT_GRACE,
+    FOREVER,
+    MAX_CAP_BYTES,
+    MAX_KEEP_LAST,
+    MatchRule,
+    Policy,
+)
+from afterrun.core.policy import (
+    Age as AgeLimit,
+)
+from afterrun.core.sizes import parse_size
 from afterrun.core.times import parse_duration, parse_timestamp, utc
 
 MAX_PAUSE: Final = 100
@@ -19,6 +31,7 @@ MAX_PAUSE: Final = 100
 
 NAME_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,39}$"
 DURATION_PATTERN: Final = r"^\s*[0-9]{1,12}[smhdw]\s*$"
+SIZE_PATTERN: Final = r"^\s*[0-9]{1,18}\s*([kKmMgGtT]?[bB]|[kKmMgGtT][iI][bB])?\s*$"
 
 
 def _duration(text: str) -> str:
@@ -41,6 +54,24 @@ def _moment(moment: str | datetime) -> str | datetime:
     return moment
 
 
+def _zone(name: str) -> str:
+    try:
+        zone_of(name)
+    except AfterrunError as error:
+        raise ValueError(str(error)) from None
+    return name
+
+
+def _size(size: str | int) -> str | int:
+    try:
+        amount = parse_size(size) if isinstance(size, str) else size
+    except AfterrunError as error:
+        raise ValueError(str(error)) from None
+    if not 1 <= amount <= MAX_CAP_BYTES:
+        raise ValueError(f"it must be at least 1 and at most {MAX_CAP_BYTES}")
+    return size
+
+
 def _not_empty(text: str) -> str:
     if not text:
         raise ValueError("it is empty")
@@ -56,6 +87,21 @@ Age = Annotated[
     WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN.replace("^", "^forever$|^", 1)}),
 ]
 Moment = Annotated[str | datetime, AfterValidator(_moment), WithJsonSchema({"type": "string"})]
+Size = Annotated[
+    str | int,
+    AfterValidator(_size),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": SIZE_PATTERN},
+                {"type": "integer", "minimum": 1, "maximum": MAX_CAP_BYTES},
+            ]
+        }
+    ),
+]
+Zone = Annotated[
+    str, AfterValidator(_zone), WithJsonSchema({"type": "string", "pattern": r"^[A-Za-z0-9_+/-]+$"})
+]
 Word = Annotated[str, AfterValidator(_not_empty), WithJsonSchema({"type": "string", "minLength": 1})]
 StoreName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 
@@ -91,10 +137,31 @@ class GenerationsText(Text):
         return Policy(keep_for=_keep_for(self.keep_for), keep_last=self.keep_last, keep_forks=keep_forks)
 
 
-def _keep_for(text: str | None) -> timedelta | Forever | None:
-    if text is None:
-        return None
+def _keep_for(text: str | None) -> AgeLimit | None:
+    return None if text is None else _age_limit(text)
+
+
+def _age_limit(text: str) -> AgeLimit:
     return FOREVER if text == FOREVER.value else parse_duration(text)
+
+
+class RuleText(Text):
+    """A ``[[policy.rules]]`` table: an age for the units that match, in place of the policy's own."""
+
+    match: dict[Word, Annotated[list[Word], Field(min_length=1)]] = Field(
+        min_length=1, description="Words by key: `status`, or a group column of the profile; all must match."
+    )
+    keep_for: Age = Field(description="Keep these units this long after their end: 12h, 90d, forever.")
+
+    def rule(self) -> MatchRule:
+        """Return the rule."""
+        return MatchRule(match=self.match, keep_for=_age_limit(self.keep_for))
+
+
+def _period(word: str) -> int | None:
+    text = f"Keep the newest unit of each of the last N {word} of each group that have one."
+    found: int | None = Field(None, ge=1, le=MAX_KEEP_LAST, description=text)
+    return found
 
 
 class PolicyText(Text):
@@ -107,14 +174,35 @@ class PolicyText(Text):
     keep_last: int | None = Field(
         None, ge=1, le=MAX_KEEP_LAST, description="Keep the newest N units of each group."
     )
+    keep_hourly: int | None = _period("hours")
+    keep_daily: int | None = _period("days")
+    keep_weekly: int | None = _period("weeks")
+    keep_monthly: int | None = _period("months")
+    keep_yearly: int | None = _period("years")
+    timezone: Zone = Field("UTC", description="Whose hours, days and weeks these are: an IANA name.")
     keep_last_counts: Literal["successful", "any"] = Field(
-        "successful", description="Which units keep_last counts."
+        "successful", description="Which units keep_last and keep_hourly to keep_yearly count."
     )
     group_by: list[Word] | None = Field(
         None, description="Columns that make groups. Default: all group columns of the profile."
     )
     grace: Duration | None = Field(None, description="Keep what ended less than this ago. Default: 1h.")
+    cap_units: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_KEEP_LAST,
+        description="Beyond the newest N ended units, keep rules do not count.",
+    )
+    cap_bytes: Size | None = Field(
+        None, description="The same for so many units as take about so many bytes: a number, or 5GiB."
+    )
     pins: list[str] = Field(default_factory=list, description="Ids of runs whose units stay.")
+    keep_keys: Age | None = Field(
+        None, description="Keep units that hold an idempotency key this long after their end: 90d, forever."
+    )
+    rules: list[RuleText] = Field(
+        default_factory=list, description="Narrower rules: ages for the units that match."
+    )
     generations: GenerationsText = Field(
         default_factory=GenerationsText,
         description="What to keep of the superseded generations of runs that stay. Default: all.",
@@ -129,10 +217,20 @@ class PolicyText(Text):
             keep_for=_keep_for(self.keep_for),
             before=before,
             keep_last=self.keep_last,
+            keep_hourly=self.keep_hourly,
+            keep_daily=self.keep_daily,
+            keep_weekly=self.keep_weekly,
+            keep_monthly=self.keep_monthly,
+            keep_yearly=self.keep_yearly,
+            timezone=self.timezone,
             keep_last_counts=self.keep_last_counts,
             group_by=None if self.group_by is None else tuple(self.group_by),
             grace=DEFAULT_GRACE if self.grace is None else parse_duration(self.grace),
+            cap_units=self.cap_units,
+            cap_bytes=parse_size(self.cap_bytes) if isinstance(self.cap_bytes, str) else self.cap_bytes,
             pins=frozenset(self.pins),
+            keep_keys=_keep_for(self.keep_keys),
+            rules=tuple(rule.rule() for rule in self.rules),
             generations=self.generations.policy(),
         )
 

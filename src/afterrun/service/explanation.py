@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from afterrun.core.decided import Ruling, rulings
 from afterrun.core.errors import UnitNotFound
 from afterrun.core.facts import Reason, Scalar, Unit, key_text
 from afterrun.core.judge import Verdict, judge
@@ -27,6 +28,7 @@ class Explanation:
     rows: int
     now: Instant
     policy: Mapping[str, object]
+    rules: Sequence[Ruling]
 
 
 def explained(passes: Passes, run: str) -> Explanation:
@@ -50,6 +52,7 @@ def explained(passes: Passes, run: str) -> Explanation:
         now=rules.now,
         # the rules for units of its kind, and for no other
         policy={name: value for name, value in rules.policy.canonical().items() if name != "generations"},
+        rules=rulings(unit, judgement, rules),
     )
 
 
