@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from afterrun import Policy, Refused, Retention
-from afterrun.core import judge, sweep, tree
+from afterrun import FOREVER, MatchRule, Policy, Refused, Retention
+from afterrun.core import judge, resolve, sweep, tree
 from afterrun.core.times import to_datetime
 from afterrun.profiles.loader import built_in_text
 from afterrun.stores.sql.binding import Binding
@@ -56,7 +56,8 @@ class Rule:
 
     @property
     def id(self) -> str:
-        return f"{self.reason} ({', '.join(str(row['workflow_uuid']) for row in self.rows)})"
+        policy = "" if self.policy is MONTH else f" by {' '.join(self.policy.canonical())}"
+        return f"{self.reason} ({', '.join(str(row['workflow_uuid']) for row in self.rows)}){policy}"
 
 
 RULES = [  # each differs from a unit that goes in one thing
@@ -120,6 +121,57 @@ RULES = [  # each differs from a unit that goes in one thing
         rows=(run("root", completed_at=OLD + 1), run("older")),
         policy=Policy(keep_for=timedelta(days=30), keep_last=1, group_by=("name",)),
         without_policy=MONTH,
+    ),
+    *(
+        Rule(
+            reason=f"keep-{period}",
+            rows=(run("root", completed_at=OLD + 1), run("older")),
+            policy=Policy(keep_for=timedelta(days=30), group_by=("name",), **{f"keep_{period}": 1}),  # type: ignore[arg-type]
+            without_policy=MONTH,
+        )
+        for period in ("hourly", "daily", "weekly", "monthly", "yearly")
+    ),
+    Rule(
+        reason="keep-for",
+        rows=(run("root", status="ERROR"), run("older")),
+        policy=Policy(
+            keep_for=timedelta(days=30),
+            rules=(MatchRule(match={"status": ["failed"], "name": ["import"]}, keep_for=FOREVER),),
+        ),
+        without_part=(resolve, "matchers", lambda *_, **__: ()),
+    ),
+    Rule(
+        reason="within-cap",
+        rows=(run("root", completed_at=OLD + 1),),
+        policy=Policy(cap_units=1),
+        without_policy=MONTH,
+    ),
+    Rule(
+        reason="pinned",
+        rows=(run("root", completed_at=OLD - DAY),),
+        policy=Policy(cap_units=1, pins=frozenset({"root"})),
+        without_part=(judge, "_pins", lambda *_: []),
+    ),
+    Rule(
+        reason="grace",
+        rows=(run("root", completed_at=NOW_MS - HOUR // 2), run("newest", completed_at=NOW_MS)),
+        policy=Policy(cap_units=1),
+        without_policy=Policy(cap_units=1, grace=timedelta()),
+    ),
+    Rule(
+        reason="live-member",
+        rows=(run("root", completed_at=OLD - DAY), run("child", "root", status="PENDING")),
+        policy=Policy(cap_units=1),
+        without_profile=(
+            ('live = [["ENQUEUED", "PENDING"], ["DELAYED"]]', 'live = [["ENQUEUED"], ["DELAYED"]]'),
+            (TERMINAL, 'terminal = ["PENDING", "SUCCESS",'),
+        ),
+    ),
+    Rule(
+        reason="idempotency-key",
+        rows=(run("root"), run("child", "root", completed_at=NOW_MS - 40 * DAY)),
+        policy=Policy(keep_for=timedelta(days=30), keep_keys=timedelta(days=50)),
+        without_part=(judge, "_keys", lambda *_: []),
     ),
     Rule(
         reason="unknown-status",
