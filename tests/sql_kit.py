@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from afterrun.core.store import Cursor
-from afterrun.core.times import Instant
+from afterrun.core.times import DAY, Instant
 from afterrun.stores.sql.orphans import lost_references, orphan_counts
 from afterrun.stores.sql.postgres import Postgres
 from afterrun.stores.sql.sqlite import SQLite
@@ -95,7 +95,9 @@ def aggregates(store: SqlStore) -> Iterator[tuple[str, Sequence[str]]]:
         "census": store.census,
         "newest": lambda: store.newest(store.now()),
         "newest kept": lambda: store.newest_kept(places, count=2, any_status=False, now=FAR),
+        "newest in slots": lambda: list(store.newest_in(places, slot=DAY, any_status=True, now=FAR)),
         "groups": lambda: store.groups(places),
+        "roots": store.aggregates.roots,
         "outside": lambda: store.outside(cutoff=FAR, now=FAR),
         "has rows": lambda: [store.has_rows(place) for place in range(len(store.streams()))],
         "orphans": lambda: list(orphan_counts(store.binding)),

@@ -94,6 +94,7 @@ KEYED: list[tuple[Unit, Age, str, int | None]] = [
     (unit(20 * DAY + 1, keyed=True), timedelta(days=20), "expired", None),
     (unit(20 * DAY, keyed=False), timedelta(days=20), "expired", None),
     (unit(900 * DAY, keyed=True), FOREVER, "protected", None),
+    (unit(-DAY, keyed=True), timedelta(days=20), "blocked", None),
     (unit(DAY, keyed=True), timedelta(days=20), "protected", NOW + 19 * DAY + 1),
     (unit(DAY, keyed=True, protected=(LIVE,)), timedelta(days=20), "protected", None),
 ]

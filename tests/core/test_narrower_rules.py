@@ -97,6 +97,13 @@ def test_a_rule_decides_whether_a_unit_goes() -> None:
     assert "status=failed" in kept.kept[0].detail
 
 
+def test_what_has_no_root_matches_no_group() -> None:
+    """A cycle is asked about, too, by `explain`."""
+    narrow = (rule(days(90), name=["import"]), rule(days(1), status=["ERROR"]))
+    made = rules(Policy(keep_for=GENERAL, rules=narrow))
+    assert made.keep_for(unit(group=()))[0] == days(1)
+
+
 def test_an_engines_own_word_comes_before_ours() -> None:
     """Where the engine says `failed` of some runs, the word means those alone."""
     statuses: Mapping[Scalar, Status] = {**STATUSES, "failed": Status.TERMINAL}

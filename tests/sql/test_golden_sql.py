@@ -44,6 +44,8 @@ TIMES = {
     r"census": 1,
     r"newest": 1,
     r"newest kept": 2,
+    r"newest in slots": 2,
+    r"roots": 2,
     r"groups": 2,
     r"outside 0": 2,  # classes: runs, parents
     r"outside 1": 4,  # roots with their parents, children, all rows

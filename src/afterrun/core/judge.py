@@ -174,9 +174,8 @@ def _keys(unit: Unit, rules: Rules) -> list[Reason]:
     age = rules.policy.keep_keys
     if age is None or not unit.keyed:
         return []
-    if isinstance(age, timedelta) and (
-        not unit.settled or unit.end is None or unit.end + micros(age) < rules.now
-    ):
+    end, latest = unit.end if unit.settled else None, rules.now + micros(CLOCK_SKEW)
+    if isinstance(age, timedelta) and (end is None or end > latest or end + micros(age) < rules.now):
         return []
     return [Reason(KEYED, f"it holds an idempotency key, which is kept {age_words(age)}")]
 

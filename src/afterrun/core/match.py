@@ -25,6 +25,8 @@ class Matcher(NamedTuple):
         """Say whether it is a rule for this unit."""
         if self.statuses is not None and unit.status not in self.statuses:
             return False
+        if not unit.group:  # a cycle has no root, and so no group
+            return not self.groups
         return all(
             (value := unit.group[place]) is not None and key_text(value) in words
             for place, words in self.groups
