@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from afterrun import UsageError
+from afterrun import FOREVER, UsageError
 from afterrun.config import Settings, StoreSettings, load_settings
 from cli.kit import make_store, run_cli
 from config.conftest import Write
@@ -115,6 +115,61 @@ def test_policies_merge_key_by_key_and_pins_add_up(write: Write) -> None:
     """
     rules = only(load_settings(write(text), environ={})).rules
     assert rules.canonical() == {"keep_for": "forever", "grace": "2h", "pins": 2}
+
+
+def test_narrower_rules_of_a_store_take_the_place_of_all_others(write: Write) -> None:
+    """As every key but pins does; without any of its own, a store has those of [policy]."""
+    text = """
+        [policy]
+        keep_for = "30d"
+        keep_daily = 7
+        timezone = "Europe/Berlin"
+        [[policy.rules]]
+        match = { status = ["failed"] }
+        keep_for = "90d"
+        [stores.a]
+        store = "a.db"
+        [stores.b]
+        store = "b.db"
+        [[stores.b.policy.rules]]
+        match = { name = ["x", "y"], status = ["ERROR"] }
+        keep_for = "forever"
+    """
+    found = {store.name: store.rules for store in load_settings(write(text), environ={}).stores}
+    assert [rule.name for rule in found["a"].rules] == ["keep_for[status=failed]"]
+    assert [rule.name for rule in found["b"].rules] == ["keep_for[name=x|y, status=ERROR]"]
+    assert found["b"].rules[0].keep_for is FOREVER
+    assert {rules.keep_daily for rules in found.values()} == {7}
+
+
+def test_faults_of_narrower_rules_have_their_place(write: Write) -> None:
+    """All of them, with the others; and what only shows when the whole is put together."""
+    text = """
+        [policy]
+        keep_for = "30d"
+        timezone = "Berlin"
+        cap_bytes = "5 gigs"
+        [[policy.rules]]
+        mach = { status = ["failed"] }
+        keep_for = "90d"
+        [[policy.rules]]
+        match = { status = [] }
+        keep_for = "1 month"
+        [stores.a]
+        store = "a.db"
+        inherit = false
+        [[stores.a.policy.rules]]
+        match = { status = ["failed"] }
+        keep_for = "90d"
+    """
+    found = dict(line.split(": ", 1) for line in faults(write(text)))
+    assert found["policy.rules.0.mach"] == "unknown key (did you mean 'match'?)"
+    assert {"policy.rules.0.match", "policy.rules.1.match.status", "policy.rules.1.keep_for"} <= set(found)
+    assert "no time zone" in found["policy.timezone"]
+    assert "no size" in found["policy.cap_bytes"]
+    alone = write(text[text.index("[stores.a]") :])
+    found = dict(line.split(": ", 1) for line in faults(alone))
+    assert 'keep_for = "forever" keeps it' in found["stores.a.policy"]
 
 
 @pytest.mark.parametrize(

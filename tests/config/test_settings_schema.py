@@ -24,6 +24,9 @@ RIGHT = [
     "",
     'interval = "0s"\napprove = true\n',
     '[policy]\nkeep_for = "forever"\nbefore = "2026-01-01T00:00:00Z"\npins = ["a"]\n',
+    '[policy]\nkeep_daily = 7\nkeep_yearly = 1\ntimezone = "Europe/Berlin"\nkeep_keys = "forever"\n',
+    '[policy]\ncap_units = 5\ncap_bytes = "5 GiB"\n[[policy.rules]]\nmatch = {a = ["b"]}\nkeep_for = "1d"',
+    "[policy]\ncap_bytes = 5000",
     f"{HEAD}pause = 1\nmax_seconds = 2.5\npolicy = {{ keep_last = 1, group_by = ['name'] }}\ninherit = false",
     f'{HEAD}[telemetry]\nlog_format = "json"\nlog_level = "debug"\nopentelemetry = false',
 ]
@@ -34,6 +37,25 @@ WRONG = [
     'approve = "true"',
     "[policy]\nkeep_last = 0",
     "[policy]\nkeep_last = true",
+    "[policy]\nkeep_weekly = 0",
+    '[policy]\nkeep_daily = 1\ntimezone = ""',
+    '[policy]\ncap_bytes = "5G"',
+    "[policy]\ncap_bytes = 0",
+    "[policy]\ncap_bytes = true",
+    "[policy]\ncap_units = 0",
+    '[policy]\nkeep_for = "1d"\nkeep_keys = "0"',
+    *(
+        f'[policy]\nkeep_for = "1d"\n[[policy.rules]]\n{rule}'
+        for rule in (
+            'match = { status = ["a"] }',
+            'keep_for = "1d"',
+            'match = {}\nkeep_for = "1d"',
+            'match = { status = "a" }\nkeep_for = "1d"',
+            'match = { status = [] }\nkeep_for = "1d"',
+            'match = { status = [""] }\nkeep_for = "1d"',
+            'match = { status = ["a"] }\nkeep_for = "1d"\nkeep_last = 1',
+        )
+    ),
     '[policy]\nkeep_for = "0"',
     "[policy]\ngroup_by = [1]",
     '[policy]\nkeep_last_counts = "all"',

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from afterrun import FOREVER
 from afterrun.config import OTHER_VARIABLES, PolicyText, StoreText, load_settings, variables
 from config.conftest import Write
 from config.test_settings_file import SECRET, faults, only
@@ -34,6 +35,12 @@ def test_each_kind_of_value_can_be_said(write: Write) -> None:
         "AFTERRUN_STORES_MY_ORDERS_GROUP_BY": "name, queue_name",
         "AFTERRUN_STORES_MY_ORDERS_PINS": "one,two",
         "AFTERRUN_STORES_MY_ORDERS_KEEP_FOR": "",
+        "AFTERRUN_KEEP_DAILY": "3",
+        "AFTERRUN_TIMEZONE": "Europe/Berlin",
+        "AFTERRUN_CAP_UNITS": "1000",
+        "AFTERRUN_CAP_BYTES": "5GiB",
+        "AFTERRUN_STORES_MY_ORDERS_CAP_BYTES": "1000000",
+        "AFTERRUN_STORES_MY_ORDERS_KEEP_KEYS": "forever",
         "AFTERRUN_TELEMETRY_LOG_FORMAT": "json",
         "AFTERRUN_TELEMETRY_OPENTELEMETRY": "false",
         "HOME": "/home/somebody",
@@ -45,6 +52,13 @@ def test_each_kind_of_value_can_be_said(write: Write) -> None:
     assert store.rules.keep_for == timedelta(days=30)
     assert (store.rules.keep_last, store.rules.group_by) == (7, ("name", "queue_name"))
     assert store.rules.pins == {"one", "two"}
+    assert (store.rules.keep_daily, store.rules.timezone) == (3, "Europe/Berlin")
+    assert (store.rules.cap_units, store.rules.cap_bytes, store.rules.keep_keys) == (
+        1_000,
+        1_000_000,
+        FOREVER,
+    )
+    assert settings.policy.cap_bytes == "5GiB"
     assert (settings.telemetry.log_format, settings.telemetry.opentelemetry) == ("json", False)
 
 
@@ -85,6 +99,11 @@ def test_a_store_can_be_said_by_its_variable_alone(write: Write, tmp_path: Path)
         ("AFTERRUN_KEEP_LAST", "many", "write a number"),
         ("AFTERRUN_KEEP_LAST", "0", "greater than or equal to 1"),
         ("AFTERRUN_KEEP_FOR", "1 month", "no duration"),
+        ("AFTERRUN_KEEP_YEARLY", "-1", "greater than or equal to 1"),
+        ("AFTERRUN_TIMEZONE", "Berlin", "no time zone"),
+        ("AFTERRUN_CAP_BYTES", "5 gigs", "no size"),
+        ("AFTERRUN_STORES_MY_ORDERS_CAP_BYTES", "0", "at least 1"),
+        ("AFTERRUN_KEEP_KEYS", "always", "no duration"),
         ("AFTERRUN_STORES_MY_ORDERS_PAUSE", "inf", "finite"),
         ("AFTERRUN_STORES_MY_ORDERS_PAUSE", "-1", "greater than or equal to 0"),
         ("AFTERRUN_TELEMETRY_LOG_FORMAT", "xml", "'text' or 'json'"),
@@ -105,6 +124,7 @@ def test_a_value_that_makes_no_sense_is_a_fault_of_the_variable(
     [
         ("AFTERRUN_KEEP_FRO", "AFTERRUN_KEEP_FOR"),
         ("AFTERRUN_INTERVALL", "AFTERRUN_INTERVAL"),
+        ("AFTERRUN_KEEP_DALY", "AFTERRUN_KEEP_DAILY"),
         ("AFTERRUN_STORES_MY_ORDERS_KEEPFOR", "AFTERRUN_STORES_MY_ORDERS_KEEP_FOR"),
         ("AFTERRUN_STORES_MYORDERS_STORE", "AFTERRUN_STORES_MY_ORDERS_STORE"),
     ],
@@ -139,7 +159,7 @@ def test_the_page_names_variables_that_exist() -> None:
     """What the page calls a variable is one, with the place it gives."""
     known = variables({"orders": None})
     rows = re.findall(r"^\| `(AFTERRUN_\w+)` \| `([\w.]+)`", PAGE, re.MULTILINE)
-    assert len(rows) == 5
+    assert len(rows) == 6
     for variable, place in rows:
         assert ".".join(known[variable][0]) == place
     named = set(re.findall(r"AFTERRUN_[A-Z_]+[A-Z]", PAGE)) - {"AFTERRUN_STORES"}

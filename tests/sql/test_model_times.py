@@ -184,6 +184,37 @@ def test_texts_of_one_day_are_compared_as_instants(tmp_path: Path, index: bool) 
     assert store.left() == sorted(run for run in texts if not run.startswith("before"))
 
 
+SPELLINGS = {
+    "t": "T{0}",
+    "space": " {0}",
+    "fraction": " {0}.000",
+    "zulu": "T{0}Z",
+    "offset": "T{0}+00:00",
+    "early": " {0}.000000Z",
+}
+"""Six ways in which an engine may write a moment of a day."""
+
+
+@pytest.mark.parametrize("index", [True, False], ids=["indexed", "unindexed"])
+def test_periods_and_caps_take_texts_as_instants(tmp_path: Path, index: bool) -> None:
+    """B35: in six spellings around midnight, the day is that of the instant, and so is the place in a cap."""
+    texts = {
+        f"{name}-{place}": f"2025-12-{day:02}{spelling.format(clock)}"
+        for day, (name, spelling) in enumerate(SPELLINGS.items(), start=10)
+        for place, clock in (("first", "00:00:00"), ("last", "23:59:59"))
+    }
+    texts |= {"east": "2025-12-21T00:30:00+13:00", "west": "2025-12-20T23:59:58-11:00"}
+    store = text_store(tmp_path, texts, index=index)
+    days = store.verdicts(*texts, policy=Policy(keep_daily=30))
+    kept = {run for run, words in days.items() if words == "recent keep-daily"}
+    assert kept == {*(f"{name}-last" for name in SPELLINGS), "east", "west"}
+    capped = store.verdicts(*texts, policy=Policy(cap_units=3))
+    assert {run for run, words in capped.items() if words == "recent within-cap"} == {
+        *("early-last", "east", "west")
+    }
+    assert store.prune(Policy(cap_units=3)).units.removed == len(texts) - 3
+
+
 # Pages
 
 
