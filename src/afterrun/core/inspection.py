@@ -152,7 +152,7 @@ class Looker:
         for ages in _ranges(ended).values():
             self._judge_some(ages)
         for ahead in self._found.ahead:
-            ahead.estimated = any(part.days >= ahead.days for part in ended)
+            ahead.estimated = any(part.days >= ahead.days or part.days < min(HORIZONS) for part in ended)
             ahead.error = 2 * math.sqrt(ahead.error) / ahead.bytes if ahead.bytes else 0.0
 
     def _judge_all(self) -> None:
@@ -238,7 +238,7 @@ def _ranges(ended: Sequence[Ended]) -> Mapping[tuple[int, int], list[Ended]]:
     """Group ended roots by stream and range of age."""
     ranges: dict[tuple[int, int], list[Ended]] = {}
     for part in ended:
-        age = max(days for days in HORIZONS if days <= part.days)
+        age = max((days for days in HORIZONS if days <= part.days), default=0)  # by a narrower rule alone
         ranges.setdefault((part.stream, age), []).append(part)
     return ranges
 

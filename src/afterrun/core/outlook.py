@@ -186,7 +186,7 @@ class Outlook:
         asked, widest = self._plan.rules.cutoff, self._rules[0].cutoff
         younger: list[Ended] = []
         if widest is not None and (asked is None or asked < widest):
-            younger = _younger(ended, self._plan.rules.now, asked)
+            younger = _younger(ended, self._plan.rules.now, asked, widest)
         few = sum(part.units for part in younger) <= EXACT_UNITS
         if few and younger:
             self._judge_all(asked, page=page)
@@ -275,13 +275,13 @@ def _general(rules: Rules) -> Instant | None:
     return rules.policy.age_limit(rules.now, rules.policy.general)
 
 
-def _younger(ended: Sequence[Ended], now: Instant, since: Instant | None) -> list[Ended]:
-    """Return about how many roots that some age lets go ended since then; a cut day is taken in part."""
-    age = math.inf if since is None else (now - since) / DAY
+def _younger(ended: Sequence[Ended], now: Instant, since: Instant | None, until: Instant) -> list[Ended]:
+    """Return about how many roots ended between these moments; a day that is cut is taken in part."""
+    age, youngest = math.inf if since is None else (now - since) / DAY, (now - until) // DAY
     return [
         part._replace(units=math.ceil(part.units * min(age - part.days, 1.0)))
         for part in ended
-        if min(HORIZONS) <= part.days < age
+        if youngest <= part.days < age
     ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from afterrun.core.errors import Refused, UsageError
-from afterrun.core.inspection import Inspection
+from afterrun.core.inspection import Inspection, age_rules
 from afterrun.core.judge import Rules
 from afterrun.core.outlook import Outlook
 from afterrun.core.plan import Survey
@@ -120,8 +120,9 @@ class DirectoryRetention(Retention):
     def outlook(self, policy: Policy, *, calendar: bool = False) -> Outlook:
         """Prepare a plan that also says what other ages would do, what stays and how old it is."""
         passes = self._plan(policy)
-        rules = passes.rules
-        around = DirectorySurroundings(self.store.runs, asked=rules.cutoff is not None, now=rules.now)
+        rules, wider = passes.rules, age_rules(passes.trees.plan)[0]
+        widest = rules.now if wider.cutoff is None else wider.cutoff
+        around = DirectorySurroundings(self.store.runs, asked=rules.cutoff is not None, widest=widest)
         others = [Survey(part.store, part.plan) for part in passes.looking[1:]]
         outlook = Outlook(self.store.runs, around, passes.trees.plan, calendar=calendar, others=others)
         outlook.report.policy = policy.canonical()

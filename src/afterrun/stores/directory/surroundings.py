@@ -33,11 +33,11 @@ STALE_DAYS: Final = 30
 class DirectorySurroundings:
     """The counts of one store's runs. ``asked`` is whether the asked policy lets any age go."""
 
-    def __init__(self, runs: RunUnits, *, asked: bool, now: Instant) -> None:
-        """Take the runs of a store; from now on their pages reach down to the shortest age."""
+    def __init__(self, runs: RunUnits, *, asked: bool, widest: Instant) -> None:
+        """Take the runs of a store; from now on their pages reach at least down to ``widest``."""
         self._runs = runs
         self._asked = asked
-        runs.widest = now - min(HORIZONS) * DAY
+        runs.widest = widest
 
     def standings(self, now: Instant) -> Standings:
         """Return what pages do not meet: live runs. Where the policy reads no page, what they would."""
@@ -97,7 +97,7 @@ def inspect_directory(store: DirectoryStore, *, exact: bool) -> Inspection:
     """Say what a directory holds. ``exact`` walks through all folders; else a sample is measured."""
     began, runs = time.monotonic(), store.runs
     now = runs.now()
-    around = DirectorySurroundings(runs, asked=True, now=now)
+    around = DirectorySurroundings(runs, asked=True, widest=now - min(HORIZONS) * DAY)
     plan = make_plan(runs, Policy(keep_for=timedelta(days=min(HORIZONS))), now=now)
     look = Looker(runs, plan, place=around.cursor_at, bytes_a_row=0.0).look([])
     for name, held in around.standings(now).outside.protected.items():
