@@ -96,6 +96,7 @@ def aggregates(store: SqlStore) -> Iterator[tuple[str, Sequence[str]]]:
         "newest": lambda: store.newest(store.now()),
         "newest kept": lambda: store.newest_kept(places, count=2, any_status=False, now=FAR),
         "newest in slots": lambda: list(store.newest_in(places, slot=DAY, any_status=True, now=FAR)),
+        "newest of all": lambda: store.newest_kept((), count=2, any_status=True, now=FAR),
         "groups": lambda: store.groups(places),
         "roots": store.aggregates.roots,
         "outside": lambda: store.outside(cutoff=FAR, now=FAR),

@@ -45,6 +45,7 @@ TIMES = {
     r"newest": 1,
     r"newest kept": 2,
     r"newest in slots": 2,
+    r"newest of all": 2,
     r"roots": 2,
     r"groups": 2,
     r"outside 0": 2,  # classes: runs, parents

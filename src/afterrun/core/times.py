@@ -36,7 +36,7 @@ def to_instant(moment: datetime) -> Instant:
 
 def micros(duration: timedelta) -> Micros:
     """Turn a duration into whole microseconds."""
-    return duration // timedelta(microseconds=1)
+    return (duration.days * 86_400 + duration.seconds) * SECOND + duration.microseconds
 
 
 def to_datetime(instant: Instant) -> datetime:

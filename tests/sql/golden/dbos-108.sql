@@ -209,25 +209,25 @@ u."completed_at" >= 946684800000) THEN CAST(min(u."completed_at" * 1000, 2534023
 INTEGER) ELSE -1 END <= ? ORDER BY u."completed_at" DESC LIMIT ? OFFSET ?;
 
 -- newest kept
-SELECT ranked.ended, ranked."key", ranked.group0, ranked.group1 FROM (SELECT row_number() OVER (PARTITION BY
-u."name" COLLATE "BINARY", u."application_name" COLLATE "BINARY" ORDER BY coalesce(CASE WHEN (u."completed_at"
-IS NULL) THEN NULL WHEN (typeof(u."completed_at") IN ('integer', 'real') AND u."completed_at" >= 946684800000)
-THEN CAST(min(u."completed_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END, CASE WHEN (u."updated_at"
-IS NULL) THEN NULL WHEN (typeof(u."updated_at") IN ('integer', 'real') AND u."updated_at" >= 946684800000)
-THEN CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) DESC, u."workflow_uuid"
-COLLATE "BINARY" DESC) AS position, coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN
-(typeof(u."completed_at") IN ('integer', 'real') AND u."completed_at" >= 946684800000) THEN
-CAST(min(u."completed_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END, CASE WHEN (u."updated_at" IS
-NULL) THEN NULL WHEN (typeof(u."updated_at") IN ('integer', 'real') AND u."updated_at" >= 946684800000) THEN
-CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) AS ended, u."workflow_uuid" AS
-"key", u."name" COLLATE "BINARY" AS group0, u."application_name" COLLATE "BINARY" AS group1 FROM
-"workflow_status" AS u LEFT OUTER JOIN "workflow_status" AS p ON p."workflow_uuid" = u."parent_workflow_id"
-WHERE p."workflow_uuid" IS NULL AND (u."status" COLLATE "BINARY") = 'SUCCESS' AND coalesce(CASE WHEN
+SELECT ranked.ended, ranked."key", ranked.group0, ranked.group1 FROM (SELECT coalesce(CASE WHEN
 (u."completed_at" IS NULL) THEN NULL WHEN (typeof(u."completed_at") IN ('integer', 'real') AND
 u."completed_at" >= 946684800000) THEN CAST(min(u."completed_at" * 1000, 253402300799000000) AS INTEGER) ELSE
 -1 END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (typeof(u."updated_at") IN ('integer', 'real') AND
 u."updated_at" >= 946684800000) THEN CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1
-END) > 0 AND coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN (typeof(u."completed_at") IN
+END) AS ended, u."workflow_uuid" AS "key", row_number() OVER (PARTITION BY u."name" COLLATE "BINARY",
+u."application_name" COLLATE "BINARY" ORDER BY coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN
+(typeof(u."completed_at") IN ('integer', 'real') AND u."completed_at" >= 946684800000) THEN
+CAST(min(u."completed_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END, CASE WHEN (u."updated_at" IS
+NULL) THEN NULL WHEN (typeof(u."updated_at") IN ('integer', 'real') AND u."updated_at" >= 946684800000) THEN
+CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) DESC, u."workflow_uuid" COLLATE
+"BINARY" DESC) AS position, u."name" COLLATE "BINARY" AS group0, u."application_name" COLLATE "BINARY" AS
+group1 FROM "workflow_status" AS u LEFT OUTER JOIN "workflow_status" AS p ON p."workflow_uuid" =
+u."parent_workflow_id" WHERE p."workflow_uuid" IS NULL AND (u."status" COLLATE "BINARY") = 'SUCCESS' AND
+coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN (typeof(u."completed_at") IN ('integer', 'real')
+AND u."completed_at" >= 946684800000) THEN CAST(min(u."completed_at" * 1000, 253402300799000000) AS INTEGER)
+ELSE -1 END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (typeof(u."updated_at") IN ('integer', 'real')
+AND u."updated_at" >= 946684800000) THEN CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE
+-1 END) > 0 AND coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN (typeof(u."completed_at") IN
 ('integer', 'real') AND u."completed_at" >= 946684800000) THEN CAST(min(u."completed_at" * 1000,
 253402300799000000) AS INTEGER) ELSE -1 END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN
 (typeof(u."updated_at") IN ('integer', 'real') AND u."updated_at" >= 946684800000) THEN
@@ -235,34 +235,58 @@ CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) <= 
 ranked.position = ?;
 
 -- newest in slots
-SELECT ranked.ended, ranked."key", ranked.group0, ranked.group1 FROM (SELECT row_number() OVER (PARTITION BY
-u."name" COLLATE "BINARY", u."application_name" COLLATE "BINARY", CAST(coalesce(CASE WHEN (u."completed_at" IS
-NULL) THEN NULL WHEN (typeof(u."completed_at") IN ('integer', 'real') AND u."completed_at" >= 946684800000)
-THEN CAST(min(u."completed_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END, CASE WHEN (u."updated_at"
-IS NULL) THEN NULL WHEN (typeof(u."updated_at") IN ('integer', 'real') AND u."updated_at" >= 946684800000)
-THEN CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) / 86400000000 AS INTEGER)
-ORDER BY coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN (typeof(u."completed_at") IN ('integer',
+SELECT ranked.ended, ranked."key", ranked.group0, ranked.group1 FROM (SELECT coalesce(CASE WHEN
+(u."completed_at" IS NULL) THEN NULL WHEN (typeof(u."completed_at") IN ('integer', 'real') AND
+u."completed_at" >= 946684800000) THEN CAST(min(u."completed_at" * 1000, 253402300799000000) AS INTEGER) ELSE
+-1 END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (typeof(u."updated_at") IN ('integer', 'real') AND
+u."updated_at" >= 946684800000) THEN CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1
+END) AS ended, u."workflow_uuid" AS "key", row_number() OVER (PARTITION BY u."name" COLLATE "BINARY",
+u."application_name" COLLATE "BINARY", CAST(coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN
+(typeof(u."completed_at") IN ('integer', 'real') AND u."completed_at" >= 946684800000) THEN
+CAST(min(u."completed_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END, CASE WHEN (u."updated_at" IS
+NULL) THEN NULL WHEN (typeof(u."updated_at") IN ('integer', 'real') AND u."updated_at" >= 946684800000) THEN
+CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) / 86400000000 AS INTEGER) ORDER
+BY coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN (typeof(u."completed_at") IN ('integer',
 'real') AND u."completed_at" >= 946684800000) THEN CAST(min(u."completed_at" * 1000, 253402300799000000) AS
 INTEGER) ELSE -1 END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (typeof(u."updated_at") IN ('integer',
 'real') AND u."updated_at" >= 946684800000) THEN CAST(min(u."updated_at" * 1000, 253402300799000000) AS
-INTEGER) ELSE -1 END) DESC, u."workflow_uuid" COLLATE "BINARY" DESC) AS position, coalesce(CASE WHEN
+INTEGER) ELSE -1 END) DESC, u."workflow_uuid" COLLATE "BINARY" DESC) AS position, u."name" COLLATE "BINARY" AS
+group0, u."application_name" COLLATE "BINARY" AS group1 FROM "workflow_status" AS u LEFT OUTER JOIN
+"workflow_status" AS p ON p."workflow_uuid" = u."parent_workflow_id" WHERE p."workflow_uuid" IS NULL AND
+(u."status" COLLATE "BINARY") IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') AND
+coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN (typeof(u."completed_at") IN ('integer', 'real')
+AND u."completed_at" >= 946684800000) THEN CAST(min(u."completed_at" * 1000, 253402300799000000) AS INTEGER)
+ELSE -1 END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (typeof(u."updated_at") IN ('integer', 'real')
+AND u."updated_at" >= 946684800000) THEN CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE
+-1 END) > 0 AND coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN (typeof(u."completed_at") IN
+('integer', 'real') AND u."completed_at" >= 946684800000) THEN CAST(min(u."completed_at" * 1000,
+253402300799000000) AS INTEGER) ELSE -1 END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN
+(typeof(u."updated_at") IN ('integer', 'real') AND u."updated_at" >= 946684800000) THEN
+CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) <= ?) AS ranked WHERE
+ranked.position = ?;
+
+-- newest of all
+SELECT coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN (typeof(u."completed_at") IN ('integer',
+'real') AND u."completed_at" >= 946684800000) THEN CAST(min(u."completed_at" * 1000, 253402300799000000) AS
+INTEGER) ELSE -1 END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (typeof(u."updated_at") IN ('integer',
+'real') AND u."updated_at" >= 946684800000) THEN CAST(min(u."updated_at" * 1000, 253402300799000000) AS
+INTEGER) ELSE -1 END) AS ended, u."workflow_uuid" AS "key" FROM "workflow_status" AS u LEFT OUTER JOIN
+"workflow_status" AS p ON p."workflow_uuid" = u."parent_workflow_id" WHERE p."workflow_uuid" IS NULL AND
+(u."status" COLLATE "BINARY") IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') AND
+coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN (typeof(u."completed_at") IN ('integer', 'real')
+AND u."completed_at" >= 946684800000) THEN CAST(min(u."completed_at" * 1000, 253402300799000000) AS INTEGER)
+ELSE -1 END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (typeof(u."updated_at") IN ('integer', 'real')
+AND u."updated_at" >= 946684800000) THEN CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE
+-1 END) > 0 AND coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN (typeof(u."completed_at") IN
+('integer', 'real') AND u."completed_at" >= 946684800000) THEN CAST(min(u."completed_at" * 1000,
+253402300799000000) AS INTEGER) ELSE -1 END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN
+(typeof(u."updated_at") IN ('integer', 'real') AND u."updated_at" >= 946684800000) THEN
+CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) <= ? ORDER BY coalesce(CASE WHEN
 (u."completed_at" IS NULL) THEN NULL WHEN (typeof(u."completed_at") IN ('integer', 'real') AND
 u."completed_at" >= 946684800000) THEN CAST(min(u."completed_at" * 1000, 253402300799000000) AS INTEGER) ELSE
 -1 END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (typeof(u."updated_at") IN ('integer', 'real') AND
 u."updated_at" >= 946684800000) THEN CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1
-END) AS ended, u."workflow_uuid" AS "key", u."name" COLLATE "BINARY" AS group0, u."application_name" COLLATE
-"BINARY" AS group1 FROM "workflow_status" AS u LEFT OUTER JOIN "workflow_status" AS p ON p."workflow_uuid" =
-u."parent_workflow_id" WHERE p."workflow_uuid" IS NULL AND (u."status" COLLATE "BINARY") IN ('SUCCESS',
-'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') AND coalesce(CASE WHEN (u."completed_at" IS NULL) THEN
-NULL WHEN (typeof(u."completed_at") IN ('integer', 'real') AND u."completed_at" >= 946684800000) THEN
-CAST(min(u."completed_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END, CASE WHEN (u."updated_at" IS
-NULL) THEN NULL WHEN (typeof(u."updated_at") IN ('integer', 'real') AND u."updated_at" >= 946684800000) THEN
-CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) > 0 AND coalesce(CASE WHEN
-(u."completed_at" IS NULL) THEN NULL WHEN (typeof(u."completed_at") IN ('integer', 'real') AND
-u."completed_at" >= 946684800000) THEN CAST(min(u."completed_at" * 1000, 253402300799000000) AS INTEGER) ELSE
--1 END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (typeof(u."updated_at") IN ('integer', 'real') AND
-u."updated_at" >= 946684800000) THEN CAST(min(u."updated_at" * 1000, 253402300799000000) AS INTEGER) ELSE -1
-END) <= ?) AS ranked WHERE ranked.position = ?;
+END) DESC, u."workflow_uuid" COLLATE "BINARY" DESC LIMIT ? OFFSET ? - 1;
 
 -- groups
 SELECT count(*) AS count_1 FROM (SELECT DISTINCT u."name" COLLATE "BINARY" AS anon_2, u."application_name"

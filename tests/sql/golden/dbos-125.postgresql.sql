@@ -249,22 +249,22 @@ IS NULL) THEN NULL WHEN (u."completed_at" >= 946684800000) THEN CAST(least(u."co
 u."completed_at" DESC LIMIT %(param_3)s::INTEGER;
 
 -- newest kept
-SELECT ranked.ended, ranked.key, ranked.group0, ranked.group1 FROM (SELECT row_number() OVER (PARTITION BY
-CAST(u."name" AS TEXT) COLLATE "C", CAST(u."application_name" AS TEXT) COLLATE "C" ORDER BY coalesce(CASE WHEN
+SELECT ranked.ended, ranked.key, ranked.group0, ranked.group1 FROM (SELECT coalesce(CASE WHEN
 (u."completed_at" IS NULL) THEN NULL WHEN (u."completed_at" >= 946684800000) THEN CAST(least(u."completed_at",
 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END, CASE WHEN (u."updated_at" IS
 NULL) THEN NULL WHEN (u."updated_at" >= 946684800000) THEN CAST(least(u."updated_at", 253402300799000) *
-CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END) DESC, CAST(u."workflow_uuid" AS TEXT) COLLATE "C"
-DESC) AS position, coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN (u."completed_at" >=
-946684800000) THEN CAST(least(u."completed_at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE
-CAST(-1 AS BIGINT) END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (u."updated_at" >= 946684800000)
-THEN CAST(least(u."updated_at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT)
-END) AS ended, u."workflow_uuid" AS key, CAST(u."name" AS TEXT) COLLATE "C" AS group0,
-CAST(u."application_name" AS TEXT) COLLATE "C" AS group1 FROM "dbos"."workflow_status" AS u LEFT OUTER JOIN
-"dbos"."workflow_status" AS p ON p."workflow_uuid" = u."parent_workflow_id" WHERE p."workflow_uuid" IS NULL
-AND (CAST(u."status" AS TEXT) COLLATE "C") = 'SUCCESS' AND coalesce(CASE WHEN (u."completed_at" IS NULL) THEN
-NULL WHEN (u."completed_at" >= 946684800000) THEN CAST(least(u."completed_at", 253402300799000) * CAST(1000 AS
-BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN
+CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END) AS ended, u."workflow_uuid" AS key, row_number()
+OVER (PARTITION BY CAST(u."name" AS TEXT) COLLATE "C", CAST(u."application_name" AS TEXT) COLLATE "C" ORDER BY
+coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN (u."completed_at" >= 946684800000) THEN
+CAST(least(u."completed_at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END,
+CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (u."updated_at" >= 946684800000) THEN
+CAST(least(u."updated_at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END)
+DESC, CAST(u."workflow_uuid" AS TEXT) COLLATE "C" DESC) AS position, CAST(u."name" AS TEXT) COLLATE "C" AS
+group0, CAST(u."application_name" AS TEXT) COLLATE "C" AS group1 FROM "dbos"."workflow_status" AS u LEFT OUTER
+JOIN "dbos"."workflow_status" AS p ON p."workflow_uuid" = u."parent_workflow_id" WHERE p."workflow_uuid" IS
+NULL AND (CAST(u."status" AS TEXT) COLLATE "C") = 'SUCCESS' AND coalesce(CASE WHEN (u."completed_at" IS NULL)
+THEN NULL WHEN (u."completed_at" >= 946684800000) THEN CAST(least(u."completed_at", 253402300799000) *
+CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN
 (u."updated_at" >= 946684800000) THEN CAST(least(u."updated_at", 253402300799000) * CAST(1000 AS BIGINT) AS
 BIGINT) ELSE CAST(-1 AS BIGINT) END) > 0 AND coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN
 (u."completed_at" >= 946684800000) THEN CAST(least(u."completed_at", 253402300799000) * CAST(1000 AS BIGINT)
@@ -273,24 +273,24 @@ AS BIGINT) ELSE CAST(-1 AS BIGINT) END, CASE WHEN (u."updated_at" IS NULL) THEN 
 AS BIGINT) END) <= %(latest)s::BIGINT) AS ranked WHERE ranked.position = %(count)s;
 
 -- newest in slots
-SELECT ranked.ended, ranked.key, ranked.group0, ranked.group1 FROM (SELECT row_number() OVER (PARTITION BY
-CAST(u."name" AS TEXT) COLLATE "C", CAST(u."application_name" AS TEXT) COLLATE "C", CAST(coalesce(CASE WHEN
+SELECT ranked.ended, ranked.key, ranked.group0, ranked.group1 FROM (SELECT coalesce(CASE WHEN
 (u."completed_at" IS NULL) THEN NULL WHEN (u."completed_at" >= 946684800000) THEN CAST(least(u."completed_at",
 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END, CASE WHEN (u."updated_at" IS
 NULL) THEN NULL WHEN (u."updated_at" >= 946684800000) THEN CAST(least(u."updated_at", 253402300799000) *
-CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END) / 86400000000 AS INTEGER) ORDER BY coalesce(CASE
-WHEN (u."completed_at" IS NULL) THEN NULL WHEN (u."completed_at" >= 946684800000) THEN
+CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END) AS ended, u."workflow_uuid" AS key, row_number()
+OVER (PARTITION BY CAST(u."name" AS TEXT) COLLATE "C", CAST(u."application_name" AS TEXT) COLLATE "C",
+CAST(coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN (u."completed_at" >= 946684800000) THEN
 CAST(least(u."completed_at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END,
 CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (u."updated_at" >= 946684800000) THEN
-CAST(least(u."updated_at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END)
-DESC, CAST(u."workflow_uuid" AS TEXT) COLLATE "C" DESC) AS position, coalesce(CASE WHEN (u."completed_at" IS
-NULL) THEN NULL WHEN (u."completed_at" >= 946684800000) THEN CAST(least(u."completed_at", 253402300799000) *
-CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN
-(u."updated_at" >= 946684800000) THEN CAST(least(u."updated_at", 253402300799000) * CAST(1000 AS BIGINT) AS
-BIGINT) ELSE CAST(-1 AS BIGINT) END) AS ended, u."workflow_uuid" AS key, CAST(u."name" AS TEXT) COLLATE "C" AS
-group0, CAST(u."application_name" AS TEXT) COLLATE "C" AS group1 FROM "dbos"."workflow_status" AS u LEFT OUTER
-JOIN "dbos"."workflow_status" AS p ON p."workflow_uuid" = u."parent_workflow_id" WHERE p."workflow_uuid" IS
-NULL AND (CAST(u."status" AS TEXT) COLLATE "C") IN ('SUCCESS', 'ERROR', 'CANCELLED',
+CAST(least(u."updated_at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END) /
+86400000000 AS INTEGER) ORDER BY coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN
+(u."completed_at" >= 946684800000) THEN CAST(least(u."completed_at", 253402300799000) * CAST(1000 AS BIGINT)
+AS BIGINT) ELSE CAST(-1 AS BIGINT) END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (u."updated_at" >=
+946684800000) THEN CAST(least(u."updated_at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1
+AS BIGINT) END) DESC, CAST(u."workflow_uuid" AS TEXT) COLLATE "C" DESC) AS position, CAST(u."name" AS TEXT)
+COLLATE "C" AS group0, CAST(u."application_name" AS TEXT) COLLATE "C" AS group1 FROM "dbos"."workflow_status"
+AS u LEFT OUTER JOIN "dbos"."workflow_status" AS p ON p."workflow_uuid" = u."parent_workflow_id" WHERE
+p."workflow_uuid" IS NULL AND (CAST(u."status" AS TEXT) COLLATE "C") IN ('SUCCESS', 'ERROR', 'CANCELLED',
 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') AND coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN
 (u."completed_at" >= 946684800000) THEN CAST(least(u."completed_at", 253402300799000) * CAST(1000 AS BIGINT)
 AS BIGINT) ELSE CAST(-1 AS BIGINT) END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (u."updated_at" >=
@@ -300,6 +300,28 @@ AS BIGINT) END) > 0 AND coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL 
 CAST(-1 AS BIGINT) END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (u."updated_at" >= 946684800000)
 THEN CAST(least(u."updated_at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT)
 END) <= %(latest)s::BIGINT) AS ranked WHERE ranked.position = %(count)s;
+
+-- newest of all
+SELECT coalesce(CASE WHEN (u."completed_at" IS NULL) THEN NULL WHEN (u."completed_at" >= 946684800000) THEN
+CAST(least(u."completed_at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END,
+CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN (u."updated_at" >= 946684800000) THEN
+CAST(least(u."updated_at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END) AS
+ended, u."workflow_uuid" AS key FROM "dbos"."workflow_status" AS u LEFT OUTER JOIN "dbos"."workflow_status" AS
+p ON p."workflow_uuid" = u."parent_workflow_id" WHERE p."workflow_uuid" IS NULL AND (CAST(u."status" AS TEXT)
+COLLATE "C") IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED') AND coalesce(CASE WHEN
+(u."completed_at" IS NULL) THEN NULL WHEN (u."completed_at" >= 946684800000) THEN CAST(least(u."completed_at",
+253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END, CASE WHEN (u."updated_at" IS
+NULL) THEN NULL WHEN (u."updated_at" >= 946684800000) THEN CAST(least(u."updated_at", 253402300799000) *
+CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END) > 0 AND coalesce(CASE WHEN (u."completed_at" IS
+NULL) THEN NULL WHEN (u."completed_at" >= 946684800000) THEN CAST(least(u."completed_at", 253402300799000) *
+CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN
+(u."updated_at" >= 946684800000) THEN CAST(least(u."updated_at", 253402300799000) * CAST(1000 AS BIGINT) AS
+BIGINT) ELSE CAST(-1 AS BIGINT) END) <= %(latest)s::BIGINT ORDER BY coalesce(CASE WHEN (u."completed_at" IS
+NULL) THEN NULL WHEN (u."completed_at" >= 946684800000) THEN CAST(least(u."completed_at", 253402300799000) *
+CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END, CASE WHEN (u."updated_at" IS NULL) THEN NULL WHEN
+(u."updated_at" >= 946684800000) THEN CAST(least(u."updated_at", 253402300799000) * CAST(1000 AS BIGINT) AS
+BIGINT) ELSE CAST(-1 AS BIGINT) END) DESC, CAST(u."workflow_uuid" AS TEXT) COLLATE "C" DESC LIMIT
+%(param_1)s::INTEGER OFFSET %(count)s::INTEGER - 1;
 
 -- groups
 SELECT count(*) AS count_1 FROM (SELECT DISTINCT CAST(u."name" AS TEXT) COLLATE "C" AS anon_2,

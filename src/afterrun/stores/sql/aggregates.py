@@ -78,9 +78,12 @@ class Aggregates:
         words = self._counted(any_status=any_status)
         if not words:
             return {}
-        statement = self._newest_by([self._groups[place] for place in places], words, len(places))
-        rows = self._dialect.execute(statement, {"count": count, "latest": now + micros(CLOCK_SKEW)})
-        return {tuple(row[2:]): rank(row[0], row[1]) for row in rows}
+        given = {"count": count, "latest": now + micros(CLOCK_SKEW)}
+        if places:
+            statement = self._newest_by([self._groups[place] for place in places], words, len(places))
+        else:
+            statement = self._newest_of_all(words)
+        return {tuple(row[2:]): rank(row[0], row[1]) for row in self._dialect.execute(statement, given)}
 
     def newest_in(
         self, places: Sequence[int], *, slot: Micros, any_status: bool, now: Instant
@@ -104,28 +107,29 @@ class Aggregates:
 
         ``by`` tells the parts; the first so many of its columns are ``groups``.
         """
-        facts = self._facts
-        order = [facts.end.desc(), self._dialect.order_key(facts.key).desc()]
-        position = sa.func.row_number().over(partition_by=list(by) or None, order_by=order)
-        ranked = (
-            sa.select(
-                position.label("position"),
-                facts.end.label("ended"),
-                facts.key.label("key"),
-                *(column.label(f"group{place}") for place, column in enumerate(by[:groups])),
-            )
-            .select_from(self._roots())
-            .where(
-                self._is_root(),
-                one_of(self._status, words),
-                facts.end > literal(0),
-                facts.end <= sa.bindparam("latest"),
-            )
-            .subquery("ranked")
-        )
-        columns = [ranked.c[f"group{place}"] for place in range(groups)]
-        return sa.select(ranked.c.ended, ranked.c.key, *columns).where(
+        position = sa.func.row_number().over(partition_by=by, order_by=self._newest_first())
+        columns: list[Column] = [column.label(f"group{place}") for place, column in enumerate(by[:groups])]
+        ranked = self._ended(words, position.label("position"), *columns).subquery("ranked")
+        told = [ranked.c[f"group{place}"] for place in range(groups)]
+        return sa.select(ranked.c.ended, ranked.c.key, *told).where(
             ranked.c.position == sa.bindparam("count")
+        )
+
+    def _newest_of_all(self, words: Sequence[str]) -> sa.Select[Any]:
+        """Return what reads the ``count``-th newest root; so many are ordered, and not all of them."""
+        skipped = sa.bindparam("count", type_=sa.Integer()) - sa.literal_column("1")
+        return self._ended(words).order_by(*self._newest_first()).limit(1).offset(skipped)
+
+    def _newest_first(self) -> list[Column]:
+        return [self._facts.end.desc(), self._dialect.order_key(self._facts.key).desc()]
+
+    def _ended(self, words: Sequence[str], *more: Column) -> sa.Select[Any]:
+        """Select end, key and more of the roots that ended with one of these words at a credible time."""
+        facts = self._facts
+        ended = facts.end > literal(0), facts.end <= sa.bindparam("latest")
+        statement = sa.select(facts.end.label("ended"), facts.key.label("key"), *more)
+        return statement.select_from(self._roots()).where(
+            self._is_root(), one_of(self._status, words), *ended
         )
 
     def roots(self) -> int:
