@@ -10,6 +10,7 @@ import os
 import tempfile
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -19,8 +20,8 @@ import oracle
 from afterrun import Budget, Policy
 from afterrun.core.batch import live_pace, offline_pace
 from afterrun.core.errors import StoreFailure, UnitFailure
-from dumps import Dump, Value, canonical
-from fakes import NOW, stand_still, sweep
+from dumps import Value, canonical
+from fakes import NOW, as_policy, stand_still, sweep
 from memory import RUNS, STEPS, Failing
 from oracle import OraclePolicy
 from sites import MemorySite, Site, SqliteSite, fill, live, run, step
@@ -28,6 +29,7 @@ from sites import MemorySite, Site, SqliteSite, fill, live, run, step
 SOAK = os.environ.get("AFTERRUN_SOAK") == "1"
 DAY = 86_400_000_000
 WEEK = Policy(keep_for=timedelta(days=7))
+GROUPS = ("name", "application_name")
 PICK = st.integers(min_value=0, max_value=10_000)
 
 
@@ -99,12 +101,20 @@ class SideBySide(RuleBasedStateMachine):
         batch=st.sampled_from([None, 1, 2]),
         offline=st.booleans(),
         keep_last=st.sampled_from([None, None, 1, 3]),
+        more=st.sampled_from([{}, {}, {"cap_units": 3}, {"periods": (("daily", 2),)}]),
     )
     def sweep_both(
-        self, *, limit: int | None, batch: int | None, offline: bool, keep_last: int | None
+        self,
+        *,
+        limit: int | None,
+        batch: int | None,
+        offline: bool,
+        keep_last: int | None,
+        more: dict[str, Any],
     ) -> None:
         """Sweep both with the same bounds; a sweep without a limit leaves what the oracle leaves."""
-        policy = WEEK if keep_last is None else Policy(keep_for=timedelta(days=7), keep_last=keep_last)
+        asked = OraclePolicy(7 * DAY, None, keep_last, "successful", GROUPS, DAY // 24, frozenset(), **more)
+        policy = as_policy(asked)
         pace = offline_pace(max_units=batch) if offline else live_pace(0.02, max_units=batch)
         before = self._sqlite.dump()
         reports = [
@@ -112,7 +122,7 @@ class SideBySide(RuleBasedStateMachine):
         ]
         assert reports[0].units.removed == reports[1].units.removed
         assert +reports[0].rows == +reports[1].rows
-        verdicts = self._judge(before, keep_last)
+        verdicts = oracle.judge(before, asked, self._now)
         if limit is None:
             assert canonical(self._sqlite.dump()) == canonical(verdicts.after(before))
         assert {row["workflow_uuid"] for row in before[RUNS]} - self._keys() <= {
@@ -176,11 +186,6 @@ class SideBySide(RuleBasedStateMachine):
     @property
     def _ms(self) -> int:
         return self._now // 1_000
-
-    def _judge(self, dump: Dump, keep_last: int | None) -> oracle.Verdicts:
-        groups = ("name", "application_name")
-        policy = OraclePolicy(7 * DAY, None, keep_last, "successful", groups, DAY // 24, frozenset())
-        return oracle.judge(dump, policy, self._now)
 
     def _keys(self) -> set[Value]:
         return {row["workflow_uuid"] for row in self._sqlite.dump()[RUNS]}

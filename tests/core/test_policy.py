@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from afterrun import FOREVER, MatchRule, Policy, Refused, UsageError
+from afterrun.core.plan import fingerprint
 from afterrun.core.times import micros
 from fakes import NOW
+from memory import RUNS, MemoryStore
 
 MONTH = timedelta(days=30)
 HOUR = timedelta(hours=1)
@@ -92,6 +94,31 @@ def test_the_order_of_narrower_rules_makes_no_other_policy() -> None:
         {"keep_for": "30d", "match": {"status": ["a", "b"]}},
         {"keep_for": "forever", "match": {"name": ["x"], "status": ["a"]}},
     ]
+
+
+NAMED: list[tuple[dict[str, Any], str]] = [
+    ({"keep_for": MONTH}, "31a81cc627d7f381"),
+    (
+        {"keep_last": 5, "group_by": ("name",), "keep_last_counts": "any", "pins": frozenset({"a"})},
+        "0fcadd7c7e2bdd84",
+    ),
+    (
+        {
+            "before": datetime(2026, 1, 1, tzinfo=UTC),
+            "keep_for": FOREVER,
+            "grace": timedelta(),
+            "generations": Policy(keep_for=timedelta(days=7), keep_last=2, keep_forks=False),
+        },
+        "99528177b35edf2c",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rules", "name"), NAMED)
+def test_a_policy_has_the_name_that_it_was_approved_under(rules: dict[str, Any], name: str) -> None:
+    """Approvals on record are of a fingerprint: a rule that is added to the language changes none."""
+    store = MemoryStore({RUNS: []}, now=NOW)
+    assert fingerprint(store, Policy(**rules)) == name
 
 
 def test_a_moment_is_a_cutoff_of_its_own() -> None:

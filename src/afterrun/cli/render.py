@@ -211,7 +211,9 @@ def _unit_tables(report: Report) -> Iterable[RenderableType]:
 def _decided_rows(units: UnitCounts) -> Iterable[tuple[str, str, str]]:
     for name, count in units.decided.items():
         does = "go beyond it" if name in CAPS else "stay"
-        yield DECIDED.get(name, name), counted(count), does if count else "it decided nothing"
+        if not count:  # of what is too young to be read, some rule of age keeps each
+            does = "" if units.decided[BY_AGE] and name.startswith("keep_for") else "it decided nothing"
+        yield DECIDED.get(name, name), counted(count), does
 
 
 def _unit_rows(units: UnitCounts, *, dry_run: bool) -> Iterable[tuple[str, str]]:

@@ -11,6 +11,7 @@ from afterrun.core.facts import Unit
 from afterrun.core.judge import GRACE, KEYED, PINNED, WITHIN_CAP, Judgement, Rules, Verdict
 from afterrun.core.periods import period_text
 from afterrun.core.policy import FOREVER, Age, Policy, age_text
+from afterrun.core.sizes import format_size
 from afterrun.core.times import Instant, format_duration, iso, micros, to_instant
 
 BY_AGE: Final = "age"
@@ -114,8 +115,9 @@ class _Rulings:
         return self._end + micros(age) if self._end is not None and isinstance(age, timedelta) else None
 
     def _caps(self) -> Iterator[Ruling]:
-        for name, limit in self._policy.caps.items():
-            cap = self._rules.cap
+        cap = self._rules.cap
+        for name, units in self._policy.caps.items():
+            limit = format_size(units) if name == "cap_bytes" else units
             if cap is None or cap.name != name:
                 yield Ruling(name, limit, keeps=False, says="no unit is beyond it")
                 continue

@@ -295,8 +295,8 @@ class Survey:
             groups = self._store.groups(self._plan.rules.places)
             if groups and total and groups >= MANY_GROUPS * total:
                 yield (
-                    f"there are about as many groups ({groups}) as units ({total}), so keep_last lets hardly "
-                    "anything go: group by fewer columns"
+                    f"there are about as many groups ({groups}) as units ({total}), so hardly anything goes "
+                    f"under {' and '.join(policy.counts)}: group by fewer columns"
                 )
         if policy.keep_for is not None and not (self._decided["keep_for"] or outside_recent):
             yield "keep_for decided nothing: every unit that ended is older"

@@ -160,7 +160,8 @@ class Policy:
             raise UsageError("grace cannot be negative")
         if self.before is not None and self.before.tzinfo is None:
             raise UsageError("before needs a time zone")
-        zone_of(self.timezone)
+        if self.timezone != "UTC":
+            zone_of(self.timezone)
         self._check_rules()
 
     def _check_rules(self) -> None:
