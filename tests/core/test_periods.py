@@ -153,5 +153,5 @@ def test_what_is_no_zone_is_a_mistake_of_usage(name: str) -> None:
 def test_periods_have_names(rule: str, text: str) -> None:
     """People are told which period it is, in its zone."""
     end = to_instant(datetime(2026, 12, 31, 23, 30, tzinfo=UTC))
-    assert period_text(rule, end, BERLIN) == text
+    assert period_text(rule, end, BERLIN) == f"{text} (Europe/Berlin)"
     assert micros(timedelta(hours=1)) == HOUR

@@ -153,8 +153,7 @@ class _Rulings:
         for name, count in policy.counts.items():
             says = ""
             if name in policy.periods and self._unit.root_end is not None and self._unit.root_end >= 0:
-                zone = policy.timezone
-                says = f"it ended in {period_text(name, self._unit.root_end, zone)} ({zone})"
+                says = f"it ended in {period_text(name, self._unit.root_end, policy.timezone)}"
             yield self._counted(name, count, says)
 
     def _counted(self, name: str, value: object, says: str, *, until: Instant | None = None) -> Ruling:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from afterrun.core.facts import Key, Reason, Scalar, Unit, key_order, key_text
 from afterrun.core.match import Matcher
+from afterrun.core.periods import period_text
 from afterrun.core.policy import FOREVER, Age, Policy, age_text
 from afterrun.core.times import CLOCK_SKEW, Instant, iso, micros, to_instant
 
@@ -221,7 +222,8 @@ def _counted(unit: Unit, rules: Rules) -> list[Reason]:
             reasons.append(Reason("keep-last", f"it is among the newest {policy.keep_last}"))
     for name, keys in rules.periods.items():
         if unit.key in keys and unit.root_end is not None:
-            reasons.append(Reason(name.replace("_", "-"), "it is the newest of its period"))
+            period = period_text(name, unit.root_end, policy.timezone)
+            reasons.append(Reason(name.replace("_", "-"), f"it is the newest of {period}"))
     return reasons
 
 

@@ -59,10 +59,10 @@ def period_of(rule: str, end: Instant, zone: str) -> Period:
 
 
 def period_text(rule: str, end: Instant, zone: str) -> str:
-    """Name that period for people."""
+    """Name that period and its zone for people."""
     local = to_datetime(end).astimezone(zone_of(zone))
     formats = {"keep_hourly": "%Y-%m-%d %H:00", "keep_weekly": "%G-W%V", "keep_monthly": "%Y-%m"}
-    return local.strftime({**formats, "keep_yearly": "%Y"}.get(rule, "%Y-%m-%d"))
+    return f"{local.strftime({**formats, 'keep_yearly': '%Y'}.get(rule, '%Y-%m-%d'))} ({zone})"
 
 
 class _Best:
