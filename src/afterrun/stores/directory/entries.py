@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from afterrun.core.facts import UNREADABLE, Flag, Reason, Scalar, Status
+from afterrun.core.facts import UNREADABLE, Flag, Key, Reason, Scalar, Status
 from afterrun.core.times import Instant
 from afterrun.core.tree import TreeModel
 from afterrun.profiles.directory import Directories
@@ -51,6 +52,55 @@ class Entry(NamedTuple):
     group: tuple[Scalar, ...] = ()
     named: tuple[tuple[object, ...], ...] = ()
     logical: Instant | None = None
+
+
+class EntryTable(Mapping[Key, Entry]):
+    """Entries by key, each kept as a plain tuple.
+
+    Python's search for cycles forgets plain tuples of plain values, and looks at named ones again and again:
+    with 34,000 of these one such search stopped a host's event loop for 200 ms.
+    """
+
+    def __init__(self, entries: Iterable[tuple[Key, Entry]] = ()) -> None:
+        """Take some entries."""
+        self._kept: dict[Key, tuple[Any, ...]] = {}
+        self.update(entries)
+
+    def __setitem__(self, key: Key, entry: Entry) -> None:
+        """Keep an entry."""
+        plain = entry if not entry.faults else entry._replace(faults=tuple(map(tuple, entry.faults)))  # type: ignore[arg-type]
+        self._kept[key] = tuple(plain)
+
+    def __getitem__(self, key: Key) -> Entry:
+        """Return an entry."""
+        entry = Entry._make(self._kept[key])
+        if entry.faults:
+            return entry._replace(faults=tuple(Reason(*fault) for fault in entry.faults))
+        return entry
+
+    def __contains__(self, key: object) -> bool:
+        """Say whether there is an entry."""
+        return key in self._kept
+
+    def __iter__(self) -> Iterator[Key]:
+        """Yield the keys."""
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        """Return how many entries there are."""
+        return len(self._kept)
+
+    def update(self, entries: Iterable[tuple[Key, Entry]]) -> None:
+        """Keep several entries."""
+        for key, entry in entries:
+            self[key] = entry
+
+    def state(self, key: Key) -> str:
+        """Return the word of a run's status."""
+        return str(self._kept[key][STATE])
+
+
+STATE: Final = Entry._fields.index("state")
 
 
 def tree_model(units: Directories) -> TreeModel:
@@ -132,7 +182,7 @@ def _read(site: Site, path: tuple[str, ...], folder: int, source: int) -> Entry:
     return Entry(
         path,
         path[-1],
-        status.state,
+        sys.intern(status.state),  # there are few words, and many runs
         end,
         facts.st_ino,
         tuple(faults),

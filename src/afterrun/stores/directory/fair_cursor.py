@@ -48,7 +48,7 @@ def take(
     place: FairCursor | None = cursor
     while place is not None and len(taken) < limit:
         names = [name for name in sorted(sources) if name > place.window][:WINDOW]
-        left = {name: _rest(sources[name], place.after.get(name)) for name in names}
+        left = {name: _rest(sources[name], place.after.get(name), limit=limit + 1) for name in names}
         after = dict(place.after)
         _round_robin(left, taken, after, limit=limit)
         if any(left.values()):
@@ -59,10 +59,10 @@ def take(
     return taken, place
 
 
-def _rest(names: Sequence[str], after: str | None) -> list[str]:
+def _rest(names: Sequence[str], after: str | None, *, limit: int | None = None) -> list[str]:
     """Return what comes behind a name, the first one last, so that it can be popped."""
     start = 0 if after is None else bisect_right(names, after)
-    return list(reversed(names[start:]))
+    return list(reversed(names[start : None if limit is None else start + limit]))
 
 
 def _round_robin(

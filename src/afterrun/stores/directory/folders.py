@@ -35,9 +35,9 @@ class Inside(NamedTuple):
     inodes: frozenset[int] = frozenset()
     names: tuple[str, ...] = ()
 
-    def slim(self) -> Inside:
-        """Return it without what only one look needs."""
-        return self._replace(inodes=frozenset(), names=())
+    def plain(self) -> tuple[Any, ...]:
+        """Return the numbers alone, without what only one look needs: ``Inside(*plain)`` has them again."""
+        return tuple(self[: Inside._fields.index("inodes")])
 
 
 def open_folder(name: str, at: int | None = None) -> int:

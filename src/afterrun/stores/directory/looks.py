@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from afterrun.core.facts import UNREADABLE, Flag, Reason
+from afterrun.core.facts import UNREADABLE, Flag, Key, Reason
 from afterrun.core.times import SECOND, Instant
 from afterrun.stores.directory.entries import ENDED, Entry, flags_of
 from afterrun.stores.directory.folders import MAX_DEPTH, Folders, Inside, look_inside, open_folder, read_file
@@ -30,6 +30,35 @@ class Look(NamedTuple):
         if entry.end is None or entry.end == UNREADABLE:
             return entry.end
         return max(entry.end, self.inside.newest)
+
+
+class LookTable:
+    """Looks by key, kept as plain tuples, as `EntryTable` keeps entries."""
+
+    def __init__(self) -> None:
+        """Remember nothing yet."""
+        self._kept: dict[Key, tuple[tuple[Any, ...], tuple[Flag, ...]]] = {}
+
+    def __len__(self) -> int:
+        """Return how many looks are remembered."""
+        return len(self._kept)
+
+    def keep(self, key: Key, look: Look) -> None:
+        """Remember a look."""
+        self._kept[key] = (look.inside.plain(), look.flags)
+
+    def get(self, key: Key) -> Look | None:
+        """Return a look, if there was one."""
+        kept = self._kept.get(key)
+        return None if kept is None else Look(Inside(*kept[0]), kept[1])
+
+    def inside(self, keys: Iterable[Key]) -> list[Inside]:
+        """Return what is inside those of these runs that were looked at."""
+        return [Inside(*kept[0]) for key in keys if (kept := self._kept.get(key)) is not None]
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._kept.clear()
 
 
 class Looker:
@@ -69,7 +98,7 @@ class Looker:
         except OSError as error:
             fault = Flag(Reason("unreadable", f"something in its folder: {error.strerror}"), blocks=True)
             return Look(Inside(), (*flags_of(entry.faults), fault))
-        return Look(inside.slim(), tuple(flags))
+        return Look(inside, tuple(flags))
 
     def _flags(self, entry: Entry, place: tuple[str, ...], folder: int, inside: Inside) -> Iterator[Flag]:
         if inside.foreign or is_mounted(place, self._mounts):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
@@ -168,4 +169,6 @@ def _has_time(record: object, source: TimeField) -> bool:
 
 
 def _scalar(raw: object) -> Scalar:
-    return raw[:MAX_WORD] if isinstance(raw, str) else raw if isinstance(raw, int | float) else None
+    if isinstance(raw, str):
+        return sys.intern(raw[:MAX_WORD])  # runs of one group share one text
+    return raw if isinstance(raw, int | float) else None

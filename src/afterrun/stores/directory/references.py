@@ -61,10 +61,14 @@ IN_FOLDER: Final = ("inside", "lacking", "manifest", "recovery")
 def named_by(
     record: dict[str, Any] | None, references: Sequence[Reference]
 ) -> tuple[tuple[object, ...], ...]:
-    """Return what a status names for each reference; kept from the scan, so that no status is read twice."""
-    return tuple(
+    """Return what a status names for each reference, or nothing at all.
+
+    It is kept from the scan, so that no status is read twice.
+    """
+    named = tuple(
         tuple(_named(record, reference)) if reference.kind in NAMING else () for reference in references
     )
+    return named if any(named) else ()
 
 
 def _named(record: object, reference: Reference) -> Iterator[object]:

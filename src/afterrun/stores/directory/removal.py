@@ -254,8 +254,12 @@ def delete(sweeping: Sweeping, entry: Entry, folders: Folders) -> tuple[int, int
         raise StoreFailure(
             "journal", f"{shown(entry.tombstone)} is not what the journal says; nothing is deleted"
         )
-    at = folders.at(entry.path[:-1])
-    return remove_entry(entry.tombstone, at, device=root.device, halt=sweeping.site.halt, facts=facts)
+    above = entry.path[:-1]
+    went = remove_entry(
+        entry.tombstone, folders.at(above), device=root.device, halt=sweeping.site.halt, facts=facts
+    )
+    sweeping.site.gone[above] += bool(went[0])
+    return went
 
 
 def is_same(entry: Entry, facts: os.stat_result, device: int) -> bool:

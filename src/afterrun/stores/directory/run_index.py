@@ -14,7 +14,7 @@ from afterrun.core.errors import StoreFailure
 from afterrun.core.facts import UNREADABLE, Flag, Key, Reason, Row, Status, key_order
 from afterrun.core.times import Instant
 from afterrun.stores.directory.discovery import Discovery
-from afterrun.stores.directory.entries import MALFORMED, Entry, broken, read_entry, tree_model
+from afterrun.stores.directory.entries import MALFORMED, Entry, EntryTable, broken, read_entry, tree_model
 from afterrun.stores.directory.folders import Folders, changed
 from afterrun.stores.directory.names import Proposal, shown, validate
 from afterrun.stores.directory.site import Site
@@ -24,12 +24,16 @@ MAX_RUNS: Final = 2_000_000
 
 
 class RunIndex:
-    """The runs that one scan found. ``faults`` are folders that it could not read."""
+    """The runs that one scan found.
 
-    def __init__(self, entries: Mapping[Key, Entry], site: Site, faults: Sequence[Reason] = ()) -> None:
+    ``faults`` are folders that it could not read; ``links`` is that of `Discovery`.
+    """
+
+    def __init__(self, entries: EntryTable, site: Site, scan: Discovery | None = None) -> None:
         """Link entries to their parents. ``order`` holds the keys of all roots, by name."""
         self.entries = entries
-        self.faults = tuple(faults)
+        self.faults = () if scan is None else tuple(scan.faults)
+        self.links: Mapping[tuple[str, ...], int] = {} if scan is None else scan.links
         self.model = tree_model(site.profile.units.directory)
         self.ids: dict[str, Key] = {}
         if site.profile.units.directory.status is not None:  # else the last part of a path names no run
@@ -38,15 +42,16 @@ class RunIndex:
         self.parents: dict[Key, Key] = {}
         self.claims: dict[Key, list[Key]] = defaultdict(list)
         self._link()
-        self._below: dict[Key, list[Key]] = defaultdict(list)
+        below: dict[Key, list[Key]] = defaultdict(list)
         for key, parent in self.parents.items():
-            self._below[parent].append(key)
+            below[parent].append(key)
+        self._below = {key: tuple(children) for key, children in below.items()}
         self.order = sorted((key for key in entries if self.is_root(key)), key=key_order)
 
     @classmethod
     def scan(cls, site: Site) -> RunIndex:
         """Read the names and the statuses of all runs, each once. Raises `StoreFailure`."""
-        found: dict[Key, Entry] = {}
+        found = EntryTable()
         scan = Discovery(site, site.runs)
         reader = Reader(site)
         try:
@@ -60,7 +65,7 @@ class RunIndex:
                     raise StoreFailure("too-many", f"it has more than {MAX_RUNS} runs")
         finally:
             reader.close()
-        return cls(found, site, scan.faults)
+        return cls(found, site, scan)
 
     def _link(self) -> None:
         for key, entry in self.entries.items():
@@ -107,7 +112,7 @@ class RunIndex:
 
     def status(self, key: Key) -> Status:
         """Return what a run's state means."""
-        return self.model.statuses.get(self.entries[key].state, Status.UNKNOWN)
+        return self.model.statuses.get(self.entries.state(key), Status.UNKNOWN)
 
     def claimed(self, key: Key) -> Iterator[Flag]:
         """Yield what holds a run since another tree's run names it as its child."""
@@ -118,7 +123,7 @@ class RunIndex:
 
     def census(self) -> Counter[str]:
         """Count runs by state; what has no readable status is not counted, since it blocks itself."""
-        states = Counter(entry.state for entry in self.entries.values())
+        states = Counter(map(self.entries.state, self.entries))
         states.pop(MALFORMED, None)
         return states
 

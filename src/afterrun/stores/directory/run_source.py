@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
 
 from afterrun.core.facts import Flag, Key, Row, Status
 from afterrun.stores.directory.entries import MALFORMED, flags_of
 from afterrun.stores.directory.folders import Inside
-from afterrun.stores.directory.looks import Look, Looker
+from afterrun.stores.directory.looks import Look, Looker, LookTable
 from afterrun.stores.directory.removal import Places
 from afterrun.stores.directory.run_index import RunIndex
-
-MAX_LOOKS: Final = 200_000
-"""Closer looks that one plan remembers."""
 
 
 class RunSource:
     """Rows of one index, with a closer look at each that is asked for; `core.tree` builds units from it."""
 
-    def __init__(self, index: RunIndex, looker: Looker, looks: dict[Key, Look], places: Places) -> None:
+    def __init__(self, index: RunIndex, looker: Looker, looks: LookTable, places: Places) -> None:
         """Take an index; ``places`` says where runs are that are not in their place."""
         self._index = index
         self._looker = looker
@@ -58,7 +54,5 @@ class RunSource:
             else:
                 held = self._looker.references.held(entry.run) if status is Status.LIVE else ()
                 found = Look(Inside(), (*flags_of(entry.faults), *held))
-            if len(self._looks) >= MAX_LOOKS:
-                self._looks.clear()
-            self._looks[key] = found
+            self._looks.keep(key, found)
         return found

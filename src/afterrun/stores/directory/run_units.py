@@ -15,14 +15,14 @@ from afterrun.core.judge import Group, Rank, rank
 from afterrun.core.store import Census, Cursor, Outside, Page, Stream
 from afterrun.core.times import CLOCK_SKEW, Instant, Micros, micros
 from afterrun.core.tree import build_units
-from afterrun.stores.directory.discovery import Discovery
-from afterrun.stores.directory.entries import Entry, read_entry
+from afterrun.stores.directory.entries import Entry, EntryTable, read_entry
 from afterrun.stores.directory.folders import Folders
 from afterrun.stores.directory.kind import SAMPLE, DirectoryKind, Work, newest_of
-from afterrun.stores.directory.looks import Look, Looker
+from afterrun.stores.directory.looks import Looker, LookTable
 from afterrun.stores.directory.names import shown
+from afterrun.stores.directory.newcomers import Newcomers
 from afterrun.stores.directory.removal import Places, Target
-from afterrun.stores.directory.run_index import Reader, RunIndex, free_key, key_of
+from afterrun.stores.directory.run_index import RunIndex
 from afterrun.stores.directory.run_source import RunSource
 from afterrun.stores.directory.site import Site
 
@@ -38,14 +38,16 @@ class RunUnits(DirectoryKind):
         """Take a site; nothing is read yet."""
         super().__init__(site, work)
         self._index: RunIndex | None = None
-        self._looks: dict[Key, Look] = {}
+        self._looks = LookTable()
+        self._newcomers: Newcomers | None = None
         self._again: dict[Key, Mapping[str, int]] = {}
         self.widest: Instant | None = None
 
     def forget(self) -> None:
         """Forget what was scanned."""
         self._index = None
-        self._looks = {}
+        self._looks = LookTable()
+        self._newcomers = None
         self.widest = None
 
     @property
@@ -92,7 +94,7 @@ class RunUnits(DirectoryKind):
 
     def page(self, cursor: Cursor, *, cutoff: Instant, limit: int) -> Page:
         """Return the next units whose roots may have expired, in the order of their names."""
-        keys = self._after(cursor)[:limit]
+        keys = self._after(cursor, limit=limit)
         if not keys:
             return Page([], 0, None)
         units = self._build([key for key in keys if self.in_range(key, cutoff)])
@@ -103,6 +105,8 @@ class RunUnits(DirectoryKind):
         """Build the units of these roots, with a closer look at each member."""
         if not roots:
             return []
+        if len(self._looks) >= MAX_LOOKS:
+            self._looks.clear()
         with closing(Looker(self.site)) as looker:
             source = RunSource(self.index, looker, self._looks, {})
             return build_units(source, [source.row(key) for key in roots], self.index.model)
@@ -112,11 +116,11 @@ class RunUnits(DirectoryKind):
         left = self._after(cursor) if streams else []
         return sum(1 for key in left if self.in_range(key, cutoff))
 
-    def _after(self, cursor: Cursor) -> Sequence[Key]:
+    def _after(self, cursor: Cursor, *, limit: int | None = None) -> Sequence[Key]:
         """Return the roots behind a cursor, in order."""
         order = self.index.order
         start = 0 if cursor.tie is None else bisect_right(order, key_order(cursor.tie), key=key_order)
-        return order[start:]
+        return order[start : None if limit is None else start + limit]
 
     def find(self, text: str) -> Unit:
         """Return the unit of a run, by its id or its path. Raises `UnitNotFound`."""
@@ -236,12 +240,11 @@ class RunUnits(DirectoryKind):
         return total
 
     def _inside(self, unit: Unit) -> Mapping[str, int]:
-        looks = [self._looks[key].inside for key in unit.members if key in self._looks]
-        return {"folders": sum(i.folders for i in looks), "files": sum(i.files for i in looks)}
+        return _counted(self._looks, unit)
 
     def measure(self, units: Sequence[Unit]) -> tuple[int, int]:
         """Return bytes on disk, and folders and files."""
-        looks = [self._looks[key].inside for unit in units for key in unit.members if key in self._looks]
+        looks = self._looks.inside(key for unit in units for key in unit.members)
         return sum(i.size for i in looks), sum(i.folders + i.files for i in looks)
 
     def measure_all(self, keys: Sequence[Key]) -> tuple[int, int]:
@@ -259,27 +262,17 @@ class RunUnits(DirectoryKind):
         """Read units again where their members are now, and what refers to them."""
         with Folders(self.site.root.descriptor) as folders:
             entries = {key: self._read_again(key, place, folders) for key, place in places.items()}
-        there = {key: entry for key, entry in entries.items() if entry is not None}
-        if any(len(unit.members) > 1 for unit in units):
-            there.update(self._newcomers())
+        there = EntryTable((key, entry) for key, entry in entries.items() if entry is not None)
+        if self._newcomers is None:
+            self._newcomers = Newcomers(self.site, self.index)
+        there.update(self._newcomers.of(list(places)))
         index = RunIndex(there, self.site)
-        looks: dict[Key, Look] = {}
+        looks = LookTable()
         with closing(Looker(self.site)) as looker:
             source = RunSource(index, looker, looks, places)
             roots = [source.row(unit.key) for unit in units if unit.key in there]
             found = build_units(source, roots, index.model)
-        self._again = {unit.key: _taken(unit, looks) for unit in found}
-        return found
-
-    def _newcomers(self) -> dict[Key, Entry]:
-        """Return runs that were not there when all were scanned: one may be a child of a tree that goes."""
-        reader = Reader(self.site)
-        found: dict[Key, Entry] = {}
-        with closing(reader):
-            for proposal in Discovery(self.site, self.site.runs).proposals():
-                key = key_of(self.site, proposal)
-                if key not in self.index.entries and (entry := reader.entry(proposal)) is not None:
-                    found[free_key(key, entry, self.index.entries)] = entry
+        self._again = {unit.key: _counted(looks, unit) for unit in found}
         return found
 
     def _read_again(self, key: Key, place: tuple[str, ...], folders: Folders) -> Entry | None:
@@ -298,6 +291,9 @@ class RunUnits(DirectoryKind):
         return self._again.get(unit.key, {})
 
 
+MAX_LOOKS: Final = 200_000
+"""Closer looks that one plan remembers, but for those of a page."""
+
 MAX_WEIGHT: Final = 20_000
 """Most folders and files that one unit counts for when batches are packed."""
 
@@ -313,6 +309,6 @@ def _why(entry: Entry) -> str:
     return "unreadable-end-time" if entry.end == UNREADABLE else "unknown-status"
 
 
-def _taken(unit: Unit, looks: Mapping[Key, Look]) -> Mapping[str, int]:
-    inside = [looks[key].inside for key in unit.members if key in looks]
+def _counted(looks: LookTable, unit: Unit) -> Mapping[str, int]:
+    inside = looks.inside(unit.members)
     return {"folders": sum(i.folders for i in inside), "files": sum(i.files for i in inside)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -67,7 +68,11 @@ def _has(folder: int, parts: tuple[str, ...]) -> bool:
 
 
 class Site:
-    """A root with its profile. ``entries_read`` counts what scans and looks have read of folders."""
+    """A root with its profile.
+
+    ``entries_read`` counts what scans and looks have read of folders; ``gone``, by the folder above them, the
+    folders that were removed.
+    """
 
     def __init__(self, root: Root, profile: DirectoryProfile) -> None:
         """Tie a profile to an open directory."""
@@ -79,6 +84,7 @@ class Site:
         self.results = tuple(Source.of(area.files, folders=False) for area in areas)
         self.entries_read = 0
         self.statuses_read = 0
+        self.gone: Counter[tuple[str, ...]] = Counter()
         self.halt: Callable[[], bool] = lambda: False
 
     @property
