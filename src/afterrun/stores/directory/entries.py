@@ -95,6 +95,11 @@ class EntryTable(Mapping[Key, Entry]):
         for key, entry in entries:
             self[key] = entry
 
+    def clear(self) -> None:
+        """Forget all, one by one."""
+        while self._kept:
+            self._kept.popitem()
+
     def state(self, key: Key) -> str:
         """Return the word of a run's status."""
         return str(self._kept[key][STATE])

@@ -57,8 +57,9 @@ class LookTable:
         return [Inside(*kept[0]) for key in keys if (kept := self._kept.get(key)) is not None]
 
     def clear(self) -> None:
-        """Forget all."""
-        self._kept.clear()
+        """Forget all, one by one, as other threads wait meanwhile."""
+        while self._kept:
+            self._kept.popitem()
 
 
 class Looker:

@@ -22,8 +22,8 @@ from afterrun.stores.directory.run_index import Reader, RunIndex, free_key, key_
 from afterrun.stores.directory.site import Site
 
 SHARE: Final = 0.7
-"""Entries that these looks may read for each one that is read otherwise: without them a sweep reads 1.75 times
-the number of entries, and with them it is to read at most 3 times."""
+"""Entries that these looks may read for each one that is read otherwise: without them a sweep reads 1.75
+times the number of entries, and with them it is to read at most 3 times."""
 
 
 class Newcomers:

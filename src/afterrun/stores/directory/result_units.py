@@ -7,7 +7,7 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from typing import Final
+from typing import Any, Final
 
 from afterrun.core.errors import UnitNotFound
 from afterrun.core.facts import UNREADABLE, Flag, Key, Newest, Reason, Scalar, Unit
@@ -21,9 +21,11 @@ from afterrun.stores.directory.folders import folder_at, lstat_at
 from afterrun.stores.directory.journal import looking
 from afterrun.stores.directory.kind import SAMPLE, DirectoryKind, Work, newest_of
 from afterrun.stores.directory.names import shown, validate
+from afterrun.stores.directory.order import names_in_order
 from afterrun.stores.directory.removal import Places, Target
 from afterrun.stores.directory.result_entries import ResultEntry, ResultLooker, read_result
 from afterrun.stores.directory.site import Site, failure
+from afterrun.stores.directory.sweeping import Done
 
 STREAMS: Final = (Stream("areas", indexed=True),)
 ONE_SOURCE: Final = "0"
@@ -46,7 +48,9 @@ class ResultUnits(DirectoryKind):
         self._results = results
         self._names: dict[str, list[str]] | None = None
         self._areas: dict[str, int] = {}
-        self._seen: dict[Key, ResultEntry] = {}
+        self._seen: dict[Key, tuple[Any, ...]] = {}
+        self._waiting: frozenset[str] | None = None
+        self._waiting_at: tuple[object, ...] | None = None
         self._again: dict[Key, Mapping[str, int]] = {}
         self.leaving: Callable[[Collection[str]], Collection[str]] | None = None
         self._faults: tuple[Reason, ...] = ()
@@ -69,14 +73,22 @@ class ResultUnits(DirectoryKind):
                 self._add(validate(proposal, self.site.results), path)
                 names[self._source(proposal.source, proposal.path)].append(path)
             self._faults = tuple(scan.faults)
-            self._names = {source: sorted(found) for source, found in names.items()}
+            self._names = {source: names_in_order(found) for source, found in names.items()}
         return self._names
 
     def _add(self, fault: Reason | None, path: str) -> None:
         """Keep what is wrong with a name; anything else is read when its page comes."""
         if fault is not None:
             parts = tuple(path.split("/"))
-            self._seen[path] = ResultEntry(parts, self._areas[path], "", 0, 0, 0, ended=True, faults=(fault,))
+            broken = ResultEntry(parts, self._areas[path], "", 0, 0, 0, ended=True, faults=(fault,))
+            self._keep(path, broken)
+
+    def _keep(self, key: Key, entry: ResultEntry) -> None:
+        """Remember an entry, as a plain tuple, as `EntryTable` does."""
+        self._seen[key] = tuple(entry)
+
+    def _entry_of(self, unit: Unit) -> ResultEntry:
+        return ResultEntry._make(self._seen[unit.key])
 
     def _source(self, area: int, path: tuple[str, ...]) -> str:
         parts = self.site.results[area]
@@ -114,12 +126,14 @@ class ResultUnits(DirectoryKind):
         entries = [entry for _, path in taken if (entry := self._entry(path)) is not None]
         units = self._units(entries, cutoff=cutoff)
         for unit, entry in zip(units, entries, strict=True):
-            self._seen[unit.key] = entry
+            if entry.end is None or entry.end < cutoff:
+                self._keep(unit.key, entry)
         after = None if following is None else Cursor(cursor.stream, None, following.text())
         return Page(units, len(taken), after)
 
     def _entry(self, path: str) -> ResultEntry | None:
-        known = self._seen.get(path)
+        kept = self._seen.get(path)
+        known = None if kept is None else ResultEntry._make(kept)
         if known is not None and known.faults and not known.inode:
             return known
         parts = tuple(path.split("/"))
@@ -174,7 +188,17 @@ class ResultUnits(DirectoryKind):
         return [] if young else list(looker.flags(entry))
 
     def _tombstones(self) -> frozenset[str] | None:
-        """Return the ids of runs that our own journal names; nothing if a part of it cannot be read."""
+        """Return the ids of runs that our own journal names; nothing if a part of it cannot be read.
+
+        While the store is held nobody else writes there, so it is read again only once runs were moved.
+        """
+        held = self.work.held
+        mark = None if held is None else (held.lock.token, *_moves(held.done))
+        if mark is None or mark != self._waiting_at:
+            self._waiting_at, self._waiting = mark, self._read_tombstones()
+        return self._waiting
+
+    def _read_tombstones(self) -> frozenset[str] | None:
         try:
             with looking(self.site.root.descriptor) as journal:
                 batches = [] if journal is None else list(journal.batches())
@@ -201,7 +225,7 @@ class ResultUnits(DirectoryKind):
         if entry is None:
             raise UnitNotFound(f"no result of {self.site.url} is {shown(text)!r}")
         unit = self._units([entry], cutoff=None)[0]
-        self._seen[unit.key] = entry
+        self._keep(unit.key, entry)
         return unit
 
     def known(self, texts: Collection[str]) -> frozenset[str]:
@@ -210,7 +234,7 @@ class ResultUnits(DirectoryKind):
 
     def describe(self, unit: Unit) -> Sequence[Mapping[str, Scalar]]:
         """Return path, run and end."""
-        entry = self._seen[unit.key]
+        entry = self._entry_of(unit)
         return [{"run": entry.run, "parent": None, "status": None, "end": unit.end}]
 
     def newest_kept(
@@ -273,11 +297,11 @@ class ResultUnits(DirectoryKind):
 
     def measure(self, units: Sequence[Unit]) -> tuple[int, int]:
         """Return bytes on disk, and files."""
-        return sum(self._seen[unit.key].size for unit in units), len(units)
+        return sum(self._entry_of(unit).size for unit in units), len(units)
 
     def targets(self, unit: Unit) -> Sequence[Target]:
         """Return the file of a unit."""
-        entry = self._seen[unit.key]
+        entry = self._entry_of(unit)
         return [Target(unit.key, entry.run, entry.path, entry.inode)]
 
     def again(self, units: Sequence[Unit], places: Places) -> Sequence[Unit]:
@@ -285,7 +309,7 @@ class ResultUnits(DirectoryKind):
         found = []
         with closing(self._looker()) as looker:
             for unit in units:
-                entry = self._seen[unit.key]
+                entry = self._entry_of(unit)
                 fresh = self._read(entry.area, places[unit.key], name=entry.path[-1])
                 if fresh is not None:
                     found.append(self._unit(fresh, list(looker.flags(fresh))))
@@ -302,6 +326,11 @@ class ResultUnits(DirectoryKind):
     def taken(self, unit: Unit) -> Mapping[str, int]:
         """Return what a unit took when it was read again."""
         return self._again.get(unit.key, {})
+
+
+def _moves(done: Done) -> tuple[int, int]:
+    """Count the units that were moved out of their place so far."""
+    return done.removed["directory"], done.skipped["came-back"]
 
 
 def _first(reasons: Sequence[Reason], counted: Counter[str]) -> tuple[Reason, ...]:

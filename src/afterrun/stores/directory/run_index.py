@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from afterrun.core.errors import StoreFailure
-from afterrun.core.facts import UNREADABLE, Flag, Key, Reason, Row, Status, key_order
+from afterrun.core.facts import UNREADABLE, Flag, Key, Reason, Row, Status
 from afterrun.core.times import Instant
 from afterrun.stores.directory.discovery import Discovery
 from afterrun.stores.directory.entries import MALFORMED, Entry, EntryTable, broken, read_entry, tree_model
 from afterrun.stores.directory.folders import Folders, changed
 from afterrun.stores.directory.names import Proposal, shown, validate
+from afterrun.stores.directory.order import in_order
 from afterrun.stores.directory.site import Site
 
 MAX_RUNS: Final = 2_000_000
@@ -46,7 +47,7 @@ class RunIndex:
         for key, parent in self.parents.items():
             below[parent].append(key)
         self._below = {key: tuple(children) for key, children in below.items()}
-        self.order = sorted((key for key in entries if self.is_root(key)), key=key_order)
+        self.order = in_order(key for key in entries if self.is_root(key))
 
     @classmethod
     def scan(cls, site: Site) -> RunIndex:
@@ -78,6 +79,11 @@ class RunIndex:
                     continue
                 if self.parents.setdefault(named, key) != key:
                     self.claims[named].append(key)
+
+    def release(self) -> None:
+        """Let go of all runs, one by one: at once, a million of them would stop a host's other threads."""
+        self.order, self.ids, self.parents, self._below = [], {}, {}, {}
+        self.entries.clear()
 
     def row(self, key: Key, end: Instant | None = None) -> Row:
         """Return a run's row; ``end`` replaces its own where a closer look has found another one."""

@@ -45,9 +45,10 @@ class RunUnits(DirectoryKind):
 
     def forget(self) -> None:
         """Forget what was scanned."""
-        self._index = None
-        self._looks = LookTable()
-        self._newcomers = None
+        if self._index is not None:
+            self._index.release()
+        self._index = self._newcomers = None
+        self._looks.clear()
         self.widest = None
 
     @property

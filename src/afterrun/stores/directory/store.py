@@ -180,4 +180,6 @@ class DirectoryStore:
 
     def close(self) -> None:
         """Let go of the directory."""
+        for kind in self.kinds:
+            kind.forget()
         self.site.root.close()
