@@ -15,8 +15,9 @@ from afterrun.cli.render import counted, notes, table
 from afterrun.cli.session import Session
 from afterrun.cli.text import LONGEST, seconds, size, visible
 from afterrun.core.errors import Exit
-from afterrun.profiles import built_in_names, load_built_in
-from afterrun.stores.open import read_profile
+from afterrun.profiles import Profile
+from afterrun.profiles.directory import DirectoryProfile
+from afterrun.stores.profiles import built_in, built_in_directories, read_any_profile
 from afterrun.stores.scan import FoundStore, Scan, default_places, scan_places
 from afterrun.stores.walk import Bounds, Place
 
@@ -29,6 +30,7 @@ LISTED: Final = 20
 LEFT_OUT: Final = {
     "link": "symbolic links not followed",
     "special": "FIFOs, sockets and devices not opened",
+    "run-folder": "folders with runs or results of a store not entered: give their paths",
     "no-rights": "files that this user may not read",
     "other-volume": "folders on other volumes not entered: give their paths",
     "too-deep": "folders too deep: give their paths, or a larger --depth",
@@ -85,7 +87,9 @@ def scan(
     """
     if any("\0" in path or not path for path in paths):
         raise click.UsageError("a path is empty or has a NUL character in it")
-    known = [read_profile(profile)] if profile else [load_built_in(name) for name in built_in_names()]
+    known: list[Profile | DirectoryProfile] = [*built_in(), *built_in_directories()]
+    if profile:
+        known = [read_any_profile(profile)]
     places = [Place(Path(path)) for path in paths]
     if not places:
         more = os.environ.get(VARIABLE, "").split(os.pathsep)
@@ -128,7 +132,7 @@ def _row(store: FoundStore) -> tuple[object, ...]:
         store.profile,
         f"{store.schema.version} ({read})",
         counted(store.runs) if store.runs_exact else f"more than {counted(store.runs)}",
-        size(store.bytes),
+        "not measured" if store.bytes is None else size(store.bytes),
         "no" if store.problems else "yes",
     )
 

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator, Field, StrictBool, StrictInt, StringConstraints, model_validator
 
 from afterrun.profiles.registry import EngineLock, NameCode, TimeFormat
-from afterrun.profiles.words import Model, Name, Word
+from afterrun.profiles.words import Model, Name, Place, Word
 
 MAX_PARTS = 8
 
@@ -293,9 +293,13 @@ class DirectoryUnits(Model):
 
 
 class DirectoryDetect(Model):
-    """How to tell this engine's store: what is in it. ``entries`` are patterns that must all be there."""
+    """How to tell this engine's store: what is in it. ``entries`` are patterns that must all be there.
+
+    ``places`` are folders that the engine makes its store unless it is told otherwise.
+    """
 
     entries: tuple[Pattern, ...] = Field(min_length=1)
+    places: tuple[Place, ...] = ()
 
 
 class DirectoryProfile(Model):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from afterrun.profiles import Profile, built_in_names
+from afterrun.profiles import Profile, built_in_names, load_built_in
 from afterrun.profiles.directory import DirectoryProfile
 from afterrun.profiles.directory_loader import FOLDER_UNITS, directory_names, load_directory
 from afterrun.profiles.loader import check_profile, read_profile_file
@@ -21,6 +21,16 @@ def read_any_profile(profile: str) -> Profile | DirectoryProfile:
         if _is_of_directory(text):
             return check_profile(DirectoryProfile, text, source=profile)
     return read_profile(profile)
+
+
+def built_in() -> list[Profile]:
+    """Return the package's own profiles of databases."""
+    return [load_built_in(name) for name in built_in_names()]
+
+
+def built_in_directories() -> list[DirectoryProfile]:
+    """Return the package's own profiles of directories."""
+    return [load_directory(name) for name in directory_names()]
 
 
 def _is_of_directory(text: str) -> bool:

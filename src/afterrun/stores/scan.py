@@ -1,4 +1,4 @@
-"""Find stores on this machine: walk, tell databases by their tables, and look at those of engines we know."""
+"""Find stores on this machine: walk, tell what files and folders are, and look at those of engines we know."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from afterrun.core.errors import AfterrunError
 from afterrun.core.store import Schema
 from afterrun.profiles import Profile
 from afterrun.profiles.detect import fitting
+from afterrun.profiles.directory import DirectoryProfile
+from afterrun.stores.scan_folders import examine_folder, first_names
 from afterrun.stores.sql.backup_meta import OWN_TABLES
 from afterrun.stores.sql.made import sql_store
 from afterrun.stores.sql.sqlite import SQLite
 from afterrun.stores.sql.sqlite_files import table_names
 from afterrun.stores.sql.store import SqlStore
-from afterrun.stores.walk import Bounds, Place, Unreadable, Walk
+from afterrun.stores.walk import Bounds, Marked, Place, Unreadable, Walk
 
 MOST_RUNS: Final = 1_000_000
 """Runs that are counted; of more, only that there are more is said."""
@@ -29,14 +31,15 @@ MOST_RUNS: Final = 1_000_000
 class FoundStore:
     """A store of an engine we know. ``runs_exact`` is false where there are more than were counted.
 
-    ``problems`` say why no sweep may remove from it now; without any, one may.
+    ``problems`` say why no sweep may remove from it now; without any, one may. ``bytes`` of a directory are
+    not known: measuring it means to walk through all of it.
     """
 
     path: Path
     profile: str
     engine: str
     schema: Schema
-    bytes: int
+    bytes: int | None
     runs: int
     runs_exact: bool
     problems: tuple[str, ...]
@@ -88,33 +91,38 @@ class Scan:
         }
 
 
-def default_places(profiles: Sequence[Profile]) -> list[Place]:
+def default_places(profiles: Sequence[Profile | DirectoryProfile]) -> list[Place]:
     """Return where the engines of these profiles keep stores unless they are told otherwise."""
-    found: list[Place] = []
-    for text in dict.fromkeys(text for profile in profiles for text in profile.detect.places):
-        path = Path(os.path.expanduser(text))  # noqa: PTH111 - Path raises where there is no home
-        found.append(Place(path.parent.absolute(), path.name))
-    return found
+    found: dict[Place, None] = {}
+    for profile in profiles:
+        for text in profile.detect.places:
+            path = Path(os.path.expanduser(text))  # noqa: PTH111 - Path raises where there is no home
+            folders = isinstance(profile, DirectoryProfile)
+            found[Place(path.parent.absolute(), path.name, folders)] = None
+    return list(found)
 
 
-def scan_places(places: Sequence[Place], profiles: Sequence[Profile], *, bounds: Bounds) -> Scan:
+def scan_places(
+    places: Sequence[Place], profiles: Sequence[Profile | DirectoryProfile], *, bounds: Bounds
+) -> Scan:
     """Look for stores of these profiles. Changes no byte, and ends by its bounds.
 
     What cannot be read is told of in ``walk.unreadable`` and stops nothing.
     """
     began = time.monotonic()
-    walk = Walk(bounds)
+    known = _Known.of(profiles)
+    walk = Walk(bounds, first_names(known.directories))
     stores: list[FoundStore] = []
     others = {"unknown": 0, "backups": 0}
-    for path in _candidates(walk, places):
+    for met in _candidates(walk, places):
         try:
-            found = _examine(path, profiles)
+            found = _examine(met, known.databases) if isinstance(met, Path) else _look_into(met, known, walk)
         except AfterrunError as error:
-            walk.unreadable.append(Unreadable(path, str(error)))
+            walk.unreadable.append(Unreadable(met if isinstance(met, Path) else met.path, str(error)))
         else:
             if isinstance(found, FoundStore):
                 stores.append(found)
-            else:
+            elif found is not None:
                 others[found] += 1
     return Scan(
         places=places,
@@ -126,12 +134,52 @@ def scan_places(places: Sequence[Place], profiles: Sequence[Profile], *, bounds:
     )
 
 
-def _candidates(walk: Walk, places: Sequence[Place]) -> Iterator[Path]:
+class _Known(NamedTuple):
+    """Profiles by what they are of."""
+
+    databases: Sequence[Profile]
+    directories: Sequence[DirectoryProfile]
+
+    @classmethod
+    def of(cls, profiles: Sequence[Profile | DirectoryProfile]) -> _Known:
+        return cls(
+            [profile for profile in profiles if isinstance(profile, Profile)],
+            [profile for profile in profiles if isinstance(profile, DirectoryProfile)],
+        )
+
+
+def _look_into(marked: Marked, known: _Known, walk: Walk) -> FoundStore | None:
+    """Tell what a folder is; what is read of it counts as part of the walk."""
+    met = walk.entries
+
+    def over(entries: int) -> bool:
+        walk.entries = met + entries
+        return walk.over()
+
+    found = examine_folder(marked, known.directories, most=MOST_RUNS, over=over)
+    if found is None:
+        return None
+    walk.entries = met + found.entries
+    return FoundStore(
+        path=marked.path,
+        profile=found.profile.name,
+        engine=found.profile.engine,
+        schema=found.schema,
+        bytes=None,
+        runs=found.runs,
+        runs_exact=found.runs_exact,
+        problems=found.problems,
+    )
+
+
+def _candidates(walk: Walk, places: Sequence[Place]) -> Iterator[Path | Marked]:
     for place in places:
         if walk.over():
             return
         if place.pattern is None:
-            yield from walk.files(place.path)
+            yield from walk.found(place.path)
+        elif place.folders:
+            yield from walk.marked(place.path, place.pattern)
         else:
             yield from walk.matching(place.path, place.pattern)
 

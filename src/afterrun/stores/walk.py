@@ -27,10 +27,14 @@ Identity = tuple[int, int]
 
 
 class Place(NamedTuple):
-    """Where to look: a file, a folder with all below it, or files of one folder by a ``pattern``."""
+    """Where to look: a file, a folder with all below it, or entries of one folder by a ``pattern``.
+
+    These are files, or with ``folders`` folders.
+    """
 
     path: Path
     pattern: str | None = None
+    folders: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +54,26 @@ class Unreadable(NamedTuple):
 
 
 @dataclass(slots=True)
+class Marked:
+    """A folder with names in it by which it may be a store. ``left_out``: names in it that are not entered.
+
+    The walk goes on in it only once whoever got it has asked for more.
+    """
+
+    path: Path
+    left_out: tuple[str, ...] = ()
+
+    def enters(self, name: str) -> bool:
+        """Say whether the walk enters a folder in it."""
+        return not any(fnmatch.fnmatchcase(name, pattern) for pattern in self.left_out)
+
+
+@dataclass(slots=True)
 class Walk:
     """One walk, and what it met.
 
     Attributes:
+        marks: patterns of names by which a folder may be a store.
         entries: entries of folders that were met.
         folders: folders that were listed.
         left_out: what was passed by, counted by its kind.
@@ -62,6 +82,7 @@ class Walk:
     """
 
     bounds: Bounds
+    marks: tuple[str, ...] = ()
     entries: int = 0
     folders: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
@@ -70,8 +91,11 @@ class Walk:
     _began: float = field(default_factory=time.monotonic)
     _seen: set[Identity] = field(default_factory=set)
 
-    def files(self, place: Path) -> Iterator[Path]:
-        """Yield each file at or below a path that begins as SQLite databases do. The path may be a link."""
+    def found(self, place: Path) -> Iterator[Path | Marked]:
+        """Yield each file at or below a path that begins as SQLite databases do, and each marked folder.
+
+        The path may be a link.
+        """
         try:
             root = place.resolve(strict=True)
             status = root.stat()
@@ -92,6 +116,16 @@ class Walk:
                 if fnmatch.fnmatchcase(entry.name, pattern):
                     yield from self._file(folder.resolve(), entry)
 
+    def marked(self, folder: Path, pattern: str) -> Iterator[Marked]:
+        """Yield each marked folder in one folder whose name fits."""
+        if not folder.is_dir():
+            return
+        here = folder.resolve()
+        fitting = (entry for entry in self._listed(here) if fnmatch.fnmatchcase(entry.name, pattern))
+        for name in [entry.name for entry in fitting if entry.is_dir(follow_symlinks=False)]:
+            if any(self._is_mark(entry.name) for entry in self._listed(here / name, once=True)):
+                yield Marked(here / name)
+
     def over(self) -> bool:
         """Say whether a bound is reached, and note which."""
         if self.stopped is None and self.entries >= self.bounds.entries:
@@ -100,17 +134,30 @@ class Walk:
             self.stopped = "seconds"
         return self.stopped is not None
 
-    def _below(self, root: Path, volume: int) -> Iterator[Path]:
+    def _below(self, root: Path, volume: int) -> Iterator[Path | Marked]:
         waiting = deque([(root, 0)])
         while waiting:
             folder, depth = waiting.popleft()
+            below, is_marked = [], False
             for entry in self._listed(folder, once=True):
+                is_marked = is_marked or self._is_mark(entry.name)
                 if not entry.is_dir(follow_symlinks=False):
                     yield from self._file(folder, entry)
                 elif self._may_enter(entry, depth + 1, volume):
-                    waiting.append((folder / entry.name, depth + 1))
+                    below.append(entry.name)
+            marked = Marked(folder)
+            if is_marked:
+                yield marked
+            for name in below:
+                if marked.enters(name):
+                    waiting.append((folder / name, depth + 1))
+                else:
+                    self.left_out["run-folder"] += 1
             if self.stopped:
                 return
+
+    def _is_mark(self, name: str) -> bool:
+        return any(fnmatch.fnmatchcase(name, pattern) for pattern in self.marks)
 
     def _may_enter(self, entry: os.DirEntry[str], depth: int, volume: int) -> bool:
         try:

@@ -15,6 +15,7 @@ from afterrun.core.facts import Newest, Scalar, Status, Unit
 from afterrun.core.judge import rank
 from afterrun.core.store import Schema
 from afterrun.core.times import Instant, Micros
+from afterrun.profiles.directory import DirectoryProfile
 from afterrun.stores.directory.entries import tree_model
 from afterrun.stores.directory.references import References
 from afterrun.stores.directory.removal import DirectoryTransaction, Places, Target
@@ -47,6 +48,12 @@ def newest_of(found: Iterable[Newest], *, slot: Micros) -> Iterable[Newest]:
         if known is None or rank(unit.end, unit.key) > rank(known.end, known.key):
             newest[place] = unit
     return newest.values()
+
+
+def problems_of(profile: DirectoryProfile) -> tuple[str, ...]:
+    """Say why nothing may be removed by a profile; nothing if something may."""
+    units = profile.units.directory
+    return () if units.status is not None or units.ended == "by-age" else (NO_STATUS,)
 
 
 @dataclass(slots=True)
@@ -105,10 +112,9 @@ class DirectoryKind(ABC):
 
     def schema(self) -> Schema:
         """Return the layout, and what forbids removal."""
-        units = self.site.profile.units.directory
-        problems = () if units.status is not None or units.ended == "by-age" else (NO_STATUS,)
+        profile = self.site.profile
         return Schema(
-            self.site.profile.layout or "custom", read=True, problems=problems, notices=self._notices()
+            profile.layout or "custom", read=True, problems=problems_of(profile), notices=self._notices()
         )
 
     def _notices(self) -> tuple[str, ...]:
