@@ -236,7 +236,9 @@ def _unit_rows(units: UnitCounts, *, dry_run: bool) -> Iterable[tuple[str, str]]
 
 
 def _kept_in(report: Report) -> str:
-    """Say in a word what the measured bytes are of."""
+    """Say in a word what the measured bytes are of; of a directory none are, since that means to walk it."""
+    if "://" not in report.store:
+        return ""
     return "file" if report.store.startswith("sqlite:") else "tables"
 
 
@@ -249,13 +251,17 @@ def _blobs(report: Report) -> Iterable[str]:
 
 def _sizes(report: Report) -> Iterable[RenderableType]:
     yield from _blobs(report)
+    kept_in = _kept_in(report)
     if report.dry_run:
         yield f"content that would go: ~{size(report.logical_bytes)} (estimated from samples)"
-        yield f"{_kept_in(report)}: {size(report.file_before)} (measured)"
+        if kept_in:
+            yield f"{kept_in}: {size(report.file_before)} (measured)"
         return
-    kept_in = _kept_in(report)
-    yield f"{kept_in}: {size(report.file_before)} before, {size(report.file_after)} after (both measured)"
-    if report.reclaim is None and kept_in == "file":
+    if kept_in:
+        yield f"{kept_in}: {size(report.file_before)} before, {size(report.file_after)} after (both measured)"
+    if not kept_in:
+        yield "A directory's room is given back with each removal."
+    elif report.reclaim is None and kept_in == "file":
         yield "Free pages in the file are used again by the engine; only a reclaim gives them back."
     elif report.reclaim is None:
         yield "The room of removed rows is used again after the next vacuum, autovacuum's or a reclaim's."

@@ -20,6 +20,7 @@ ADVICE: Final = (
     "What was old when it was removed is old now: the next sweep takes it again, unless its policy keeps it. "
     "--pin ID, or pins in the policy file, keeps a tree."
 )
+WORDS: Final = {"directory": "run directories"}
 
 
 @click.command("restore")
@@ -46,7 +47,7 @@ def restore(
 ) -> int:
     """Put the tree of one run, one generation, or all of them back from a backup that prune made.
 
-    Of a directory, write `trash` in place of BACKUP: what is in its trash comes back. A tree whose ids are in
+    Of a directory, BACKUP may be the word `trash`: what is in its trash comes back. A tree whose ids are in
     the store again is refused, and so is a generation whose run is gone.
     """
     with open_retention(
@@ -90,7 +91,7 @@ def _parts(report: Restored) -> list[RenderableType]:
     ]
     units = [
         ("restored", counted(report.units)),
-        *((f"{kind}s among them", counted(number)) for kind, number in _beside_trees(report)),
+        *((f"{WORDS.get(kind, kind + 's')} among them", counted(n)) for kind, n in _beside_trees(report)),
         ("runs in them", counted(report.members)),
         ("there already, unchanged", counted(report.present)),
     ]

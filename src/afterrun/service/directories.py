@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
@@ -19,15 +19,18 @@ from afterrun.core.space import Reclaim, ReclaimOptions
 from afterrun.service.interrupted import Interrupted
 from afterrun.service.locking import locked
 from afterrun.service.options import SweepOptions, SystemClock
+from afterrun.service.passes import Passes
 from afterrun.service.retention import Retention
 from afterrun.state import StateDirectory
 from afterrun.state.attempts import Attempts
 from afterrun.state.restores import restore_on_record
+from afterrun.stores.directory.backup import WHOLE, DirectoryBackup
+from afterrun.stores.directory.backup_restore import DirectoryRestore
 from afterrun.stores.directory.opening import is_directory, open_directory
 from afterrun.stores.directory.space import nothing_to_reclaim
 from afterrun.stores.directory.store import DirectoryStore
 from afterrun.stores.directory.surroundings import DirectorySurroundings, inspect_directory
-from afterrun.stores.sql.backups import BackupKind, BackupOrder, Restored
+from afterrun.stores.sql.backups import BackupKind, BackupOrder, Maker, Restored
 
 NAMED: Final = 20
 """Units that a restore names which cannot come back."""
@@ -35,10 +38,7 @@ NAMED: Final = 20
 TRASH: Final = "trash"
 """What a person names instead of a backup, to put back what is in the trash."""
 
-NO_BACKUP: Final = (
-    "of a directory no backup is made: --trash 24h keeps what goes for so long, and restore puts it back; or "
-    "--no-backup"
-)
+LINKS: Final = "links are in the backup as links: what they lead to is not in it"
 
 
 class NothingInterrupted(Interrupted):
@@ -128,34 +128,26 @@ class DirectoryRetention(Retention):
         outlook.report.policy = policy.canonical()
         return outlook
 
-    def prune(
-        self,
-        policy: Policy,
-        *,
-        options: SweepOptions | None = None,
-        only: Collection[str] | None = None,
-        backup: BackupOrder | None = None,
-    ) -> Report:
-        """Remove what a policy lets go, at a person's word. Raises `Refused` for a backup."""
-        if backup is not None:
-            raise Refused("backup-kind", NO_BACKUP)
-        return super().prune(policy, options=options, only=only)
+    def _maker(self, backup: BackupOrder, passes: Passes, options: SweepOptions) -> Maker:
+        """Prepare a backup. Raises `UsageError` or `Refused` for a place or kind that is not safe."""
+        del passes, options
+        return DirectoryBackup(self.store, backup, clock=self._clock)
 
     def backup_notices(self, kind: BackupKind) -> Sequence[str]:
-        """Raise `Refused`: there is no backup of a directory."""
-        del kind
-        raise Refused("backup-kind", NO_BACKUP)
+        """Say what a backup does not hold. Raises `Refused` for a kind that there is not."""
+        if kind != "removed":
+            raise Refused("backup-kind", WHOLE)
+        return [LINKS]
 
     def restore(self, backup: Path, run: str | None = None, *, rest: float = 1.0) -> Restored:
-        """Put the unit of one run, or all, back from the trash; ``backup`` is the word ``trash``.
+        """Put the unit of one run, or all, back from a backup, or from the trash: the word ``trash``.
 
-        Raises `StoreLocked`, `UnitNotFound`, and `Refused` for a run that cannot come back whole.
+        Raises `StoreLocked`, `UnitNotFound`, `Refused` for a run that cannot come back whole, and of a backup
+        `StoreUnreadable` and `BackupFailed`.
         """
         del rest
-        if str(backup) != TRASH:
-            raise UsageError(f"what went from a directory comes back from its trash: write {TRASH}")
         with locked(self.store, self._state) as state:
-            restorer = TrashRestorer(self.store)
+            restorer = TrashRestorer(self.store) if str(backup) == TRASH else DirectoryRestore(self.store)
             with restore_on_record(state, restorer, store=self.store):
                 return restorer.run(backup, run)
 

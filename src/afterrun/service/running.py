@@ -220,9 +220,9 @@ class Running:
             narrowed = {part.plan.kind: _narrowing(backup, part.plan.kind) for part in passes.removing}
             report = self.run(passes.removing, options, RetryAll(self.state), narrowed=narrowed).report
             report.backup = dict(backup.facts) or None
-            report.notices.extend(self.store.reach.unsaved())
+            report.notices.extend([*self.store.reach.unsaved(), *backup.notices])
             for kind, units in report.kinds.items():
-                units.deferred += found.report.kinds[kind].deferred
+                units.deferred += found.report.kinds[kind].deferred + backup.left.get(kind, 0)
             report.oversized.extend(found.report.oversized)
             return report
 

@@ -1,4 +1,4 @@
-"""Find stores on this machine: walk, tell what files and folders are, and look at those of engines we know."""
+"""Find stores on this machine: walk, tell what files and folders are, look at those of engines we know."""
 
 from __future__ import annotations
 

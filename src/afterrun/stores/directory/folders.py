@@ -223,6 +223,13 @@ def rename_new(old: str, new: str, *, at: int, to: int | None = None) -> None:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
 
 
+def sync_volume(folder: int) -> None:
+    """Write everything of the file system that a folder is on to its disk. Raises `OSError`."""
+    if _LIBRARY.syncfs(folder) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
 def remove_entry(
     name: str,
     at: int,

@@ -11,11 +11,12 @@ from datetime import timedelta
 from typing import Final
 
 from afterrun.core.errors import StoreFailure
-from afterrun.core.facts import Newest, Scalar, Status, Unit
+from afterrun.core.facts import Key, Newest, Scalar, Status, Unit
 from afterrun.core.judge import rank
 from afterrun.core.store import Schema
 from afterrun.core.times import Instant, Micros
 from afterrun.profiles.directory import DirectoryProfile
+from afterrun.stores.directory.contents import combined, sign
 from afterrun.stores.directory.entries import tree_model
 from afterrun.stores.directory.references import References
 from afterrun.stores.directory.removal import DirectoryTransaction, Places, Target
@@ -58,10 +59,14 @@ def problems_of(profile: DirectoryProfile) -> tuple[str, ...]:
 
 @dataclass(slots=True)
 class Work:
-    """What a store is doing: the sweep that holds it, if one does, and how long its trash is kept."""
+    """What a store is doing: the sweep that holds it, if one does, and how long its trash is kept.
+
+    ``signing``: what is about to go is compared with a backup.
+    """
 
     trash: timedelta | None = None
     held: Sweeping | None = None
+    signing: bool = False
 
 
 class DirectoryKind(ABC):
@@ -73,6 +78,7 @@ class DirectoryKind(ABC):
         """Take a site; nothing is read yet."""
         self.site = site
         self.work = work
+        self.signed: dict[Key, bytes] = {}
 
     @property
     def url(self) -> str:
@@ -152,6 +158,17 @@ class DirectoryKind(ABC):
     @abstractmethod
     def taken(self, unit: Unit) -> Mapping[str, int]:
         """Return what a unit took when it was read again."""
+
+    def sign(self, units: Sequence[Unit], places: Places) -> None:
+        """Keep in ``signed`` what these units are, where they are now, if a backup will be asked about it."""
+        self.signed = {unit.key: self._sign(unit, places) for unit in units} if self.work.signing else {}
+
+    def _sign(self, unit: Unit, places: Places) -> bytes:
+        root = self.site.root.descriptor
+        try:
+            return combined({part.path: sign(root, places[part.key]) for part in self.targets(unit)})
+        except OSError:  # it is as no backup has it
+            return b""
 
     def forgets(self, units: Sequence[Unit]) -> int:  # noqa: ARG002 - a folder holds no idempotency key
         """Return none: folders hold no idempotency keys."""

@@ -50,6 +50,9 @@ class Movable(Protocol):
     def again(self, units: Sequence[Unit], places: Places) -> Sequence[Unit]:
         """Read units again, at the places where their members are now."""
 
+    def sign(self, units: Sequence[Unit], places: Places) -> None:
+        """Keep what units are at these places, if a backup will be asked about it."""
+
     def taken(self, unit: Unit) -> Mapping[str, int]:
         """Return what a unit took when it was read again: folders and files."""
 
@@ -117,7 +120,9 @@ class DirectoryTransaction:
             for unit in there
             for target in self._kind.targets(unit)
         }
-        return self._kind.again(there, places)
+        found = self._kind.again(there, places)
+        self._kind.sign(there, places)
+        return found
 
     def remove(self, units: Sequence[Unit], *, max_rows: int) -> Mapping[str, int]:  # noqa: ARG002 - no lock waits
         """Note what is to go; it goes when the batch ends, and ``beyond`` says then what that was."""

@@ -31,6 +31,14 @@ class Sizes(NamedTuple):
     free: int
 
 
+class NothingElsewhere:
+    """What the runs of a directory have in other stores."""
+
+    def unsaved(self) -> tuple[str, ...]:
+        """Return nothing that a backup lacks."""
+        return ()
+
+
 class DirectoryStore:
     """An engine's directory. ``kinds`` are its kinds of units, in the order in which they are swept.
 
@@ -137,6 +145,11 @@ class DirectoryStore:
     def before_sweep(self) -> AbstractContextManager[None]:
         """Hold nothing more: the engine's lock is taken with our own."""
         return nullcontext()
+
+    @property
+    def reach(self) -> NothingElsewhere:
+        """Return what its runs have in other stores."""
+        return NothingElsewhere()
 
     def heed(self, halt: Callable[[], bool]) -> None:
         """Stop whatever runs as soon as this says yes, until another one is given."""

@@ -54,10 +54,15 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
-    """A verified backup that is at hand: what it holds by kind. ``facts`` is what a report says of it."""
+    """A verified backup that is at hand: what it holds by kind. ``facts`` is what a report says of it.
+
+    ``left`` counts units by kind that it cannot hold, so that they stay; ``notices`` say why.
+    """
 
     held: Mapping[str, Held]
     facts: Mapping[str, object] = field(default_factory=dict)
+    left: Mapping[str, int] = field(default_factory=dict)
+    notices: Sequence[str] = ()
 
 
 @dataclass(slots=True, kw_only=True)
