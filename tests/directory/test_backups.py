@@ -20,6 +20,7 @@ from afterrun.core.errors import Exit
 from afterrun.core.report import Report
 from afterrun.service import SweepOptions
 from afterrun.stores.directory import backup as making
+from afterrun.stores.directory import backup_reading
 from cli.kit import POWERLESS, run_cli, run_process
 from directory.pi_tree import MONTH, PiTree
 
@@ -41,7 +42,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def filled(tree: PiTree) -> PiTree:
-    """Give two trees and a result that go, with links, empty folders and names of any bytes, and a live run."""
+    """Give two trees and a result that go, with links, empty folders and odd names, and a live run."""
     first = tree.run("first", files=2)
     (first / "deep" / "er").mkdir(parents=True)
     (first / "deep" / "empty").mkdir(mode=0o750)
@@ -66,10 +67,10 @@ def retention(root: Path) -> Iterator[DirectoryRetention]:
         yield found
 
 
-def prune(root: Path, place: Path, *, policy: Policy = MONTH, **options: object) -> Report:
+def prune(root: Path, place: Path) -> Report:
     """Remove with a backup."""
     with retention(root) as found:
-        return found.prune(policy, options=SweepOptions(offline=True, **options), backup=BackupOrder(path=place))  # type: ignore[arg-type]
+        return found.prune(MONTH, options=SweepOptions(offline=True), backup=BackupOrder(path=place))
 
 
 def picture(folder: Path) -> dict[str, tuple[object, ...]]:
@@ -82,7 +83,7 @@ def picture(folder: Path) -> dict[str, tuple[object, ...]]:
         facts = path.lstat()
         content: object = None
         if path.is_symlink():
-            content = os.readlink(path)
+            content = path.readlink()
         elif path.is_file():
             content = hashlib.sha256(path.read_bytes()).hexdigest()
         is_run = "async-subagent-runs/" in name or name.count("/") > 2 or path.is_file()
@@ -136,7 +137,6 @@ def test_one_run_comes_back_by_its_id_or_that_of_a_member(filled: PiTree, place:
     everything = run_cli("restore", filled.root, place, "--json").json
     assert (everything["units"], everything["present"]) == (2, 1)
     assert run_cli("restore", filled.root, place, "nobody").code == Exit.ERROR
-    assert "run directories among them" in run_cli("restore", filled.root, place).out or True
 
 
 def test_what_is_there_again_is_never_replaced(filled: PiTree, place: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_unit_that_changed_since_the_backup_stays(
 ) -> None:
     """It is compared under its tombstone's name, put back, and told of; whatever the policy says of it."""
     first, _ = tree.run("first"), tree.run("second")
-    verify = making.verify
+    verify = backup_reading.verify
 
     def then_change(file: object) -> object:
         found = verify(file)  # type: ignore[arg-type]
@@ -233,7 +233,7 @@ def test_a_unit_that_changed_since_the_backup_stays(
         return found
 
     monkeypatch.setattr(making, "verify", then_change)
-    report = prune(tree.root, place, policy=Policy(keep_last=0) if False else MONTH)
+    report = prune(tree.root, place)
     assert report.units.removed == 1
     assert tree.names() == {"first"}
     assert tree.tombstones() == []
@@ -245,7 +245,7 @@ def test_a_result_that_changed_since_the_backup_stays(
 ) -> None:
     """Its content is compared, whatever its time."""
     file = tree.result("gone.json", "gone")
-    verify = making.verify
+    verify = backup_reading.verify
 
     def then_change(opened: object) -> object:
         found = verify(opened)  # type: ignore[arg-type]
@@ -272,7 +272,7 @@ def test_a_backup_that_reads_back_wrong_removes_nothing(
         if os.fstat(descriptor).st_size > 3_000_000:
             os.pwrite(descriptor, b"\0", os.fstat(descriptor).st_size // 2)
 
-    monkeypatch.setattr(making.os, "fsync", spoil)
+    monkeypatch.setattr(os, "fsync", spoil)
     before = picture(filled.root)
     with pytest.raises(BackupFailed):
         prune(filled.root, place)

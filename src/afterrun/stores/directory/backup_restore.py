@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
 from afterrun.core.errors import Refused, StoreFailure, StoreUnreadable, UnitNotFound
+from afterrun.stores.directory.archive import CHUNK
 from afterrun.stores.directory.backup_reading import BackupReader, Content, verify
 from afterrun.stores.directory.backup_records import Head, UnitRecord
 from afterrun.stores.directory.contents import contents
@@ -240,8 +241,7 @@ def _opened(path: Path) -> BinaryIO:
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it has a NUL character"
         raise StoreUnreadable(f"the backup {path} cannot be reached: {why}") from None
-    file = os.fdopen(descriptor, "rb", buffering=1 << 20)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        file.close()
+        os.close(descriptor)
         raise StoreUnreadable(f"the backup {path} is no regular file")
-    return file
+    return os.fdopen(descriptor, "rb", buffering=CHUNK)
