@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 
 from afterrun.core.errors import AfterrunError
@@ -53,6 +54,7 @@ log = logging.getLogger("afterrun")
 class Opening:
     """How a hosted store is opened, and what admits a sweep that asks; see `Retention`.
 
+    ``trash``: of a directory, what goes can be put back for so long.
     ``reclaim``: give free pages back after a completed sweep, while the host is still idle and if it is worth
     it. On SQLite that is a VACUUM in place: the engine can write nothing until it is done.
     """
@@ -61,6 +63,7 @@ class Opening:
     datasources: Sequence[str] = ()
     schema_unverified: bool = False
     secure_delete: bool = False
+    trash: timedelta | None = None
     state: Path | None = None
     approve: str | None = None
     always: bool = False
@@ -121,6 +124,7 @@ class HostedStore:
             writable=writable,
             schema_unverified=opening.schema_unverified,
             secure_delete=opening.secure_delete and writable,
+            trash=opening.trash,
             state=opening.state,
         )
 

@@ -124,6 +124,7 @@ class StoreWatch:
             Opening(
                 profile=settings.profile,
                 datasources=settings.datasources,
+                trash=settings.trash,
                 approve=approve,
                 always=settings.approve,
             ),

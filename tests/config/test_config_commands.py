@@ -40,6 +40,7 @@ def test_it_says_what_each_store_comes_to(write: Write, tmp_path: Path) -> None:
         "interval": "0s",
         "pause": 1.0,
         "max_seconds": None,
+        "trash": None,
         "metrics_file": None,
     }
     assert all(word in told.out for word in ("orders", "keep_for 30d", "off", "detected"))

@@ -38,7 +38,7 @@ def test_the_example_of_the_page_comes_to_what_it_says(write: Write, tmp_path: P
     """Stores, merged policies, defaults and places are those that the page describes."""
     example = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]
     settings = load_settings(write(example), environ={"MAIL_STORE": "mail.sqlite"})
-    orders, mail = settings.stores
+    orders, mail, agents = settings.stores
     assert (orders.name, orders.location) == ("orders", str(tmp_path / "orders.sqlite"))
     assert orders.rules.canonical() == {
         "keep_for": "90d",
@@ -53,6 +53,7 @@ def test_the_example_of_the_page_comes_to_what_it_says(write: Write, tmp_path: P
     assert (mail.rules.keep_last, mail.rules.group_by) == (20, ("name",))
     assert (mail.interval, mail.pause, mail.max_seconds) == (timedelta(hours=24), 4.0, 600)
     assert mail.profile == "dbos"
+    assert (mail.trash, agents.trash) == (None, timedelta(hours=24))
     assert settings.telemetry.log_format == "json"
     assert settings.telemetry.prometheus_file == tmp_path / "afterrun.prom"
 
@@ -98,6 +99,18 @@ def test_datasources_are_places_like_the_store(write: Write, tmp_path: Path) -> 
     assert store.datasources == (str(tmp_path / "steps.db"), f"postgresql://u:{SECRET}@h/db")
     assert SECRET not in repr(store)
     assert SECRET not in run_cli("config", "check", path, "--json").out
+
+
+def test_trash_is_for_directories(write: Write) -> None:
+    """A duration; a URL can have none, and no number is one."""
+    text = '[stores.a]\nstore = "{}"\npolicy.keep_last = 1\ntrash = {}\n'
+    store = only(load_settings(write(text.format("runs", '"2d"')), environ={}))
+    assert store.trash == timedelta(days=2)
+    over = {"AFTERRUN_STORES_A_TRASH": "12h"}
+    assert only(load_settings(write(text.format("runs", '"2d"')), environ=over)).trash == timedelta(hours=12)
+    assert "stores.a.trash" in faults(write(text.format("sqlite:///a.db", '"2d"')))[0]
+    assert "stores.a.trash" in faults(write(text.format("runs", '"soon"')))[0]
+    assert "stores.a.trash" in faults(write(text.format("runs", "5")))[0]
 
 
 def test_policies_merge_key_by_key_and_pins_add_up(write: Write) -> None:

@@ -65,6 +65,7 @@ def _told(store: StoreSettings) -> Mapping[str, object]:
         "interval": format_duration(store.interval),
         "pause": store.pause,
         "max_seconds": store.max_seconds,
+        "trash": None if store.trash is None else format_duration(store.trash),
         "metrics_file": None if store.metrics_file is None else str(store.metrics_file),
     }
 

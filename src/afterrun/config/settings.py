@@ -27,7 +27,10 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """One store to look after. An ``interval`` of zero turns its sweeps off; ``pause`` is a multiple."""
+    """One store to look after. An ``interval`` of zero turns its sweeps off; ``pause`` is a multiple.
+
+    ``trash``, of a directory, is how long what goes can be put back.
+    """
 
     name: str
     location: str = field(repr=False)  # it may hold a password
@@ -38,6 +41,7 @@ class StoreSettings:
     interval: timedelta
     pause: float
     max_seconds: float | None
+    trash: timedelta | None
     metrics_file: Path | None
 
     @property
@@ -164,6 +168,9 @@ class _Stores:
                 continue
             location, policy = self._location(name, text), self._policy(name, text)
             others = [self._place(f"stores.{name}.datasources", other) for other in text.datasources]
+            if text.trash is not None and location is not None and "://" in location:
+                self.faults.append(f"stores.{name}.trash: only a directory has a trash, and this is a URL")
+                continue
             if location is None or policy is None or None in others:
                 continue
             twin = seen.setdefault(place_of(location), name)
@@ -186,6 +193,7 @@ class _Stores:
             interval=parse_duration(general.interval if text.interval is None else text.interval),
             pause=1.0 if text.pause is None else text.pause,
             max_seconds=text.max_seconds,
+            trash=None if text.trash is None else parse_duration(text.trash),
             metrics_file=None if file is None else self._folder / file,
         )
 

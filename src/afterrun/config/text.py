@@ -279,6 +279,11 @@ class StoreText(Text):
     max_seconds: float | None = Field(
         None, gt=0, allow_inf_nan=False, description="Stop a sweep after this many seconds."
     )
+    trash: Duration | None = Field(
+        None,
+        description="Of a directory: keep what goes for this long, so that restore can put it back. Default: "
+        "it is deleted at once.",
+    )
     metrics_file: Word | None = Field(
         None, description="File for the metrics of this store alone, as Prometheus text."
     )

@@ -62,7 +62,7 @@ class Newcomers:
         if links is not None and _links(self._site.root.descriptor, above) == links - went:
             return False
         others = self._site.entries_read - self._read
-        return not self._read or self._read + self._names <= SHARE * others
+        return not self._names or self._read + self._names <= SHARE * others
 
     def _look(self, number: int, source: Source, reader: Reader) -> None:
         """Read all names of a source."""
@@ -80,10 +80,12 @@ class Newcomers:
         """Read the names in the folders that belong to these runs."""
         prefix = source.parts[: source.fixed]
         for run in self._having(prefix, keys):
+            before = self._site.entries_read
             parts = (*prefix, escape(run), *source.parts[source.fixed + 1 :])
             scan = Discovery(self._site, [Source("/".join(parts), parts, source.folders)])
             for proposal in scan.proposals():
                 self._note(proposal._replace(source=number), reader)
+            self._read += self._site.entries_read - before
 
     def _having(self, prefix: tuple[str, ...], keys: Sequence[Key]) -> Iterator[str]:
         """Yield the ids of those of these runs that have an entry of their name in a folder."""

@@ -80,9 +80,9 @@ def _named(record: object, reference: Reference) -> Iterator[object]:
         if value(record, top) is not None:
             yield _path(value(record, reference.field))
     elif reference.kind == "owner":
-        yield value(record, reference.pid)
+        yield from values(record, reference.pid)[:1]
     elif reference.kind == "equals":
-        yield value(record, reference.field)
+        yield from values(record, reference.field)[:1]
 
 
 def _path(found: object) -> str:
