@@ -120,6 +120,22 @@ def test_a_newcomer_whose_status_is_not_written_yet_is_read_again(tree: PiTree) 
     assert tree.names() == {"r3", "new"}
 
 
+@pytest.mark.parametrize("trash", [None, timedelta(0)])
+def test_the_folders_of_nested_runs_go_with_the_last_of_them(trash: timedelta | None, tree: PiTree) -> None:
+    """An empty one for each tree would stay for ever; one with something in it does stay."""
+    for name in ("a", "b"):
+        tree.run(name)
+        for number in range(2):
+            nested(tree, name, f"{name}-{number}")
+    kept = tree.root / "nested-subagent-runs" / "b" / "notes.txt"
+    kept.write_text("somebody's")
+    Pass(tree.root).run(trash=trash)
+    with opened(tree.root) as store, store.sweep_lock():
+        pass  # what was in the trash is reaped
+    assert tree.names() == set()
+    assert list((tree.root / "nested-subagent-runs").rglob("*")) == [kept.parent, kept]
+
+
 def test_what_is_remembered_of_runs_is_forgotten_by_the_collector(tree: PiTree) -> None:
     """Entries and looks are plain tuples: a search for cycles does not go through them again."""
     for number in range(20):

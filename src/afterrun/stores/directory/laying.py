@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from afterrun.core.errors import StoreFailure
-from afterrun.stores.directory.archive import Member
+from afterrun.stores.directory.archive import PERMISSIONS, Member
 from afterrun.stores.directory.backup_reading import Content
 from afterrun.stores.directory.backup_records import UnitRecord
 from afterrun.stores.directory.folders import (
@@ -61,15 +61,11 @@ class Laid:
         return Entry(unit.unit, unit.kind, run, path, name, facts.st_ino, facts.st_dev, None, now, "deleting")
 
     def _above(self, path: Sequence[str]) -> int:
-        """Open the folder above a member; what is missing on the way is made, as the store's own."""
-        owner = os.fstat(self._root.descriptor)
+        """Open the folder above a member; what is missing on the way is made like the folder it is in."""
         current = os.dup(self._root.descriptor)
         for part in path:
             try:
-                with suppress(FileExistsError):
-                    os.mkdir(part, 0o700, dir_fd=current)
-                    _own(part, current, uid=owner.st_uid, gid=owner.st_gid)
-                following = open_folder(part, current)
+                following = _entered(part, current)
             finally:
                 os.close(current)
             current = following
@@ -136,6 +132,19 @@ class Laid:
         batch = Batch(self._batch.name, self._batch.root, tuple(left))
         with suppress(OSError):
             self._held.journal.settle(batch.having("deleting", frozenset(entry.unit for entry in left)))
+
+
+def _entered(name: str, folder: int) -> int:
+    """Open a folder, made if it is not there, with owner and mode of the one that it is in."""
+    try:
+        return open_folder(name, folder)
+    except FileNotFoundError:
+        os.mkdir(name, 0o700, dir_fd=folder)
+    facts = os.fstat(folder)
+    _own(name, folder, uid=facts.st_uid, gid=facts.st_gid)
+    made = open_folder(name, folder)
+    os.fchmod(made, stat.S_IMODE(facts.st_mode) & PERMISSIONS)
+    return made
 
 
 def _fill(descriptor: int, chunks: Iterator[bytes]) -> None:

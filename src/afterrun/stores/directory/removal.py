@@ -264,6 +264,9 @@ def delete(sweeping: Sweeping, entry: Entry, folders: Folders) -> tuple[int, int
         entry.tombstone, folders.at(above), device=root.device, halt=sweeping.site.halt, facts=facts
     )
     sweeping.site.gone[above] += bool(went[0])
+    if entry.kind == "directory" and sweeping.site.is_of_a_run(above):
+        with suppress(OSError):  # others are still in it
+            os.rmdir(above[-1], dir_fd=folders.at(above[:-1]))
     return went
 
 

@@ -92,6 +92,13 @@ class Site:
         """Return where it is."""
         return self.root.path
 
+    def is_of_a_run(self, folder: tuple[str, ...]) -> bool:
+        """Say whether a folder is one that holds the runs which belong to another run, and nothing else."""
+        return any(
+            len(folder) > source.fixed and folder[: source.fixed] == source.parts[: source.fixed]
+            for source in self.runs[1:]
+        )
+
     @contextmanager
     def ours(self) -> Iterator[int]:
         """Give our own folder in the store, made if it is not there. Raises `StoreFailure`."""
