@@ -53,6 +53,7 @@ def filled(tree: PiTree) -> PiTree:
     (first / "run.sh").write_text("#!")
     (first / "run.sh").chmod(0o750)
     tree.age(first)
+    os.utime(first / "run.sh", ns=(0, -1_500_000_001))  # a clock was wrong
     tree.run("child", under=tree.root / "nested-subagent-runs" / "first")
     tree.run("second")
     tree.run("lives", state="running")

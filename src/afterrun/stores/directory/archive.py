@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import tarfile
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ PERMISSIONS: Final = 0o777
 """Bits of a mode that come back: no setuid, setgid or sticky bit does."""
 
 NANOS: Final = 1_000_000_000
+TIME: Final = re.compile(r"(-?)([0-9]{1,12})(?:\.([0-9]{1,9}))?")
 
 
 class Mark(NamedTuple):
@@ -69,9 +71,10 @@ class Writer:
         info.mode, info.uid, info.gid = stat.S_IMODE(facts.st_mode), facts.st_uid, facts.st_gid
         info.size = facts.st_size if info.type == tarfile.REGTYPE else 0
         info.linkname = link
-        info.mtime = facts.st_mtime_ns // NANOS
-        seconds, rest = divmod(facts.st_mtime_ns, NANOS)
-        info.pax_headers = {"mtime": f"{seconds}.{rest:09d}"} if seconds >= 0 else {}
+        info.mtime = max(facts.st_mtime_ns // NANOS, 0)
+        seconds, rest = divmod(abs(facts.st_mtime_ns), NANOS)
+        sign = "-" if facts.st_mtime_ns < 0 else ""
+        info.pax_headers = {"mtime": f"{sign}{seconds}.{rest:09d}"}
         self.raw(info.tobuf(tarfile.PAX_FORMAT, "utf-8", "surrogateescape"))
 
     def record(self, name: str, raw: bytes) -> None:
@@ -215,10 +218,11 @@ def _records(raw: bytes) -> dict[str, str]:
 
 def _nanos(text: str) -> int:
     """Read a time in seconds, exactly. Raises `ValueError`."""
-    seconds, _, rest = text.partition(".")
-    if not seconds.isdigit() or not (rest or "0").isdigit() or len(text) > len("1" * 12 + ".123456789"):
+    match = TIME.fullmatch(text)
+    if match is None:
         raise ValueError("no time")
-    return int(seconds) * NANOS + int(rest[:9].ljust(9, "0"))
+    nanos = int(match[2]) * NANOS + int((match[3] or "0").ljust(9, "0"))
+    return -nanos if match[1] else nanos
 
 
 def corrupt(why: str) -> BackupFailed:

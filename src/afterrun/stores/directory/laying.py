@@ -139,7 +139,11 @@ def _entered(name: str, folder: int) -> int:
     try:
         return open_folder(name, folder)
     except FileNotFoundError:
+        pass
+    try:
         os.mkdir(name, 0o700, dir_fd=folder)
+    except FileExistsError:  # somebody was faster
+        return open_folder(name, folder)
     facts = os.fstat(folder)
     _own(name, folder, uid=facts.st_uid, gid=facts.st_gid)
     made = open_folder(name, folder)
