@@ -38,6 +38,7 @@ class Request:
     command: str = "prune"
     offline: bool = True
     approve: str | None = None
+    backup: str = ""
 
 
 def make_aged(version: str, path: Path, journal: Journal) -> Dump:

@@ -19,20 +19,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from afterrun import Report, SweepOptions, open_retention
+from afterrun import BackupOrder, Report, SweepOptions, open_retention
+from afterrun.stores.sql.backups import Restored
 from crash.aged import MONTH, Request
 
 PR_SET_PTRACER: Final = 0x59616D61
 ANY_TRACER: Final = -1
 
 
-def remove(request: Request, *, gate: Callable[[], bool] = lambda: True) -> Report:
-    """Run the manual apply or the automatic sweep that a request asks for."""
+def remove(request: Request, *, gate: Callable[[], bool] = lambda: True) -> Report | Restored:
+    """Run the manual apply, the automatic sweep or the restore that a request asks for."""
     options = SweepOptions(offline=request.offline, gate=gate)
     with open_retention(request.store, state=Path(request.state)) as retention:
         if request.command == "sweep":
             return retention.sweep(MONTH, options=options, approve=request.approve)
-        return retention.prune(MONTH, options=options)
+        if request.command == "restore":
+            return retention.restore(Path(request.backup))
+        order = BackupOrder(path=Path(request.backup)) if request.backup else None
+        return retention.prune(MONTH, options=options, backup=order)
 
 
 def serve(warm_up: Path) -> None:
@@ -62,7 +66,7 @@ def _child(request: Request, wait: int) -> int:
     except BaseException:  # noqa: BLE001 - the exit code is all that comes out of here
         traceback.print_exc()
         return 1
-    return 0 if report.ended == "completed" else 2
+    return 0 if isinstance(report, Restored) or report.ended == "completed" else 2
 
 
 def hold(request: Request) -> None:
@@ -77,6 +81,7 @@ def hold(request: Request) -> None:
 
     held: list[bool] = []
     report = remove(request, gate=gate)
+    assert isinstance(report, Report)
     _say({"ended": report.ended, "removed": report.units.removed})
 
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from afterrun.core.times import Instant
 from afterrun.stores.directory.folders import open_folder, read_file
@@ -22,7 +22,8 @@ SUFFIX: Final = ".json"
 NEW: Final = ".new"
 VERSION: Final = 1
 MAX_BYTES: Final = 64 * 1024 * 1024
-State = Literal["moved", "deleting", "trash"]
+State = Literal["moved", "deleting", "trash", "laying"]
+"""What becomes of a tombstone: back, away, away in its time; or it comes from a backup and is not whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Entry:
 
     ``unit`` is the key of the unit it belongs to, ``run`` the run's id, ``path`` where it was, ``tombstone``
     its name now, in the same folder. ``at`` is when it was renamed, ``until`` how long it stays in the trash.
+    What comes from a backup has no ``inode`` in the journal before it is whole.
     """
 
     unit: str
@@ -190,7 +192,7 @@ def _entry(item: dict[str, Any]) -> Entry:
     parts = (*entry.path, entry.tombstone)
     if not entry.path or any(part in ("", ".", "..") or "/" in part for part in parts):
         raise ValueError("a path that leads out of the store")
-    if entry.state not in ("moved", "deleting", "trash") or not entry.tombstone.startswith(OURS):
+    if entry.state not in get_args(State) or not entry.tombstone.startswith(OURS):
         raise ValueError("a malformed entry")
     if not all(type(number) is int for number in (entry.inode, entry.device, entry.at, entry.until)):
         raise ValueError("a malformed number")

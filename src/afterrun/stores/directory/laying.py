@@ -8,6 +8,7 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from afterrun.core.errors import StoreFailure
 from afterrun.stores.directory.archive import PERMISSIONS, Member
@@ -36,29 +37,31 @@ class Laid:
         self._held = held
         self._root = held.site.root
         self._later: list[tuple[tuple[str, ...], Member]] = []
-        self._batch = Batch(secrets.token_hex(16), self._root.device, ())
+        entries = tuple(self._entry(unit, kept.run, kept.path) for kept in unit.members)
+        self._batch = Batch(secrets.token_hex(16), self._root.device, entries)
+        held.journal.write(self._batch)
         try:
-            for kept in unit.members:
-                entry = self._make(unit, kept.run, kept.path)
-                self._batch = Batch(self._batch.name, self._batch.root, (*self._batch.entries, entry))
-            held.journal.write(self._batch)
+            self._batch = replace(self._batch, entries=tuple(map(self._made, entries)))
         except BaseException:
             self.drop()
             raise
 
-    def _make(self, unit: UnitRecord, run: str, path: tuple[str, ...]) -> Entry:
-        name = new_tombstone()
-        folder = self._above(path[:-1])
+    def _entry(self, unit: UnitRecord, run: str, path: tuple[str, ...]) -> Entry:
+        now, device = time.time_ns() // 1_000, self._root.device
+        return Entry(unit.unit, unit.kind, run, path, new_tombstone(), 0, device, None, now, "laying")
+
+    def _made(self, entry: Entry) -> Entry:
+        """Make an empty folder or file, and say in its entry which it is."""
+        folder = self._above(entry.path[:-1])
         try:
-            if unit.kind == "directory":
-                os.mkdir(name, 0o700, dir_fd=folder)
+            if entry.kind == "directory":
+                os.mkdir(entry.tombstone, 0o700, dir_fd=folder)
             else:
-                os.close(os.open(name, NEW, 0o600, dir_fd=folder))
-            facts = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                os.close(os.open(entry.tombstone, NEW, 0o600, dir_fd=folder))
+            facts = os.stat(entry.tombstone, dir_fd=folder, follow_symlinks=False)
         finally:
             os.close(folder)
-        now = time.time_ns() // 1_000
-        return Entry(unit.unit, unit.kind, run, path, name, facts.st_ino, facts.st_dev, None, now, "deleting")
+        return replace(entry, inode=facts.st_ino)
 
     def _above(self, path: Sequence[str]) -> int:
         """Open the folder above a member; what is missing on the way is made like the folder it is in."""
@@ -131,7 +134,7 @@ class Laid:
                 left.append(entry)
         batch = Batch(self._batch.name, self._batch.root, tuple(left))
         with suppress(OSError):
-            self._held.journal.settle(batch.having("deleting", frozenset(entry.unit for entry in left)))
+            self._held.journal.settle(batch.having("laying", frozenset(entry.unit for entry in left)))
 
 
 def _entered(name: str, folder: int) -> int:

@@ -19,6 +19,11 @@ from afterrun.stores.directory.sweeping import Sweeping
 SECONDS: Final = 60.0
 """Longest that one sweep spends on what others left; the rest waits for the next one."""
 
+WHAT: Final = {
+    "moved": "was moved and not put back",
+    "deleting": "is half deleted",
+    "laying": "was coming from a backup and is not whole",
+}
 DONE: Final = ("gone", "back", "deleted")
 """Outcomes after which the journal need not name an entry any more."""
 
@@ -81,7 +86,7 @@ def _settle_entry(sweeping: Sweeping, entry: Entry) -> str:
     facts = lstat_at(root.descriptor, entry.place)
     if facts is None:
         return "gone"  # not renamed yet, or wholly deleted
-    if not is_same(entry, facts, root.device):
+    if entry.state != "laying" and not is_same(entry, facts, root.device):
         return f"{entry.tombstone} is not what the journal says; it is left alone"
     if entry.state == "moved":
         if put_back(root.descriptor, entry):
@@ -96,7 +101,7 @@ def _settle_entry(sweeping: Sweeping, entry: Entry) -> str:
 
 def _is_due(sweeping: Sweeping, entry: Entry) -> bool:
     """Say whether a tombstone is to be deleted now."""
-    if entry.state == "deleting":
+    if entry.state in ("deleting", "laying"):
         return True
     if _now() < entry.until:
         return False
@@ -112,7 +117,7 @@ def outstanding(batches: Iterator[Batch | str], *, root: int) -> Iterator[str]:
         for entry in batch.entries:
             facts = lstat_at(root, entry.place)
             if facts is not None and entry.state != "trash":
-                what = "was moved and not put back" if entry.state == "moved" else "is half deleted"
+                what = WHAT[entry.state]
                 path = shown("/".join(entry.path))
                 yield f"{path} {what} (as {entry.tombstone}): the next sweep settles it"
 

@@ -255,7 +255,7 @@ def delete(sweeping: Sweeping, entry: Entry, folders: Folders) -> tuple[int, int
     facts = folders.lstat(entry.place)
     if facts is None:
         return 0, 0
-    if not is_same(entry, facts, sweeping.site.root.device):
+    if entry.state != "laying" and not is_same(entry, facts, root.device):
         raise StoreFailure(
             "journal", f"{shown(entry.tombstone)} is not what the journal says; nothing is deleted"
         )
