@@ -15,7 +15,7 @@ from afterrun.profiles.directory import Directories
 from afterrun.stores.directory.folders import changed, open_folder, read_file
 from afterrun.stores.directory.names import shown
 from afterrun.stores.directory.records import MAX_FILE_BYTES, parse, status_of
-from afterrun.stores.directory.references import named_by
+from afterrun.stores.directory.references import named_by, naming
 from afterrun.stores.directory.site import Site
 
 MALFORMED: Final = "\0malformed"
@@ -183,6 +183,7 @@ def _read(site: Site, path: tuple[str, ...], folder: int, source: int) -> Entry:
     above = _folder_above(site, path, source)
     if status.nested and status.parent is None and above is None:
         faults.append(Reason("nested-reference", "it was started by a run that it does not name"))
+    protect = site.profile.units.directory.protect
     end = UNREADABLE if status.end == UNREADABLE else max(newest, status.end or 0)
     return Entry(
         path,
@@ -194,9 +195,16 @@ def _read(site: Site, path: tuple[str, ...], folder: int, source: int) -> Entry:
         above or status.parent,
         status.children,
         status.group,
-        named_by(record, site.profile.units.directory.protect),
+        named_by(record, protect, _places(site)),
         status.end,
     )
+
+
+def _places(site: Site) -> tuple[int, ...]:
+    """Return `naming` of a site's references, found out once."""
+    if site.naming is None:
+        site.naming = naming(site.profile.units.directory.protect)
+    return site.naming
 
 
 def _malformed(path: tuple[str, ...], newest: Instant, inode: int, why: str) -> Entry:

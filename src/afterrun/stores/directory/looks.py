@@ -14,7 +14,7 @@ from afterrun.stores.directory.folders import MAX_DEPTH, Folders, Inside, look_i
 from afterrun.stores.directory.mounts import is_mounted, mounts_below
 from afterrun.stores.directory.references import References, Subject
 from afterrun.stores.directory.site import Site
-from afterrun.stores.directory.usage import is_flocked, is_listed, is_open, lives, locks_now, open_below
+from afterrun.stores.directory.usage import is_flocked, is_open, lives, locked_on, locks_now, open_below
 
 MAX_PID_BYTES: Final = 64
 
@@ -74,7 +74,7 @@ class Looker:
         self._by_age = site.profile.units.directory.status is None
         self.references = References(site)
         self._mounts = mounts_below(site.root.path)
-        self._locks = locks_now()
+        self._locked = locked_on(site.root.device, locks_now())
         self._folders = Folders(site.root.descriptor)
         self._opened = open_below(site.root.path) if self._by_age else frozenset()
 
@@ -108,8 +108,7 @@ class Looker:
             yield Flag(Reason("too-deep", f"its folders are deeper than {MAX_DEPTH} levels"), blocks=True)
         subject = Subject(entry.run, folder, frozenset(inside.names), entry.named, entry.logical)
         yield from self.references.flags(subject)
-        device = self._site.root.device
-        if is_listed(device, inside.inodes, self._locks) or is_flocked(folder, inside.names):
+        if not self._locked.isdisjoint(inside.inodes) or is_flocked(folder, inside.names):
             yield Flag(Reason("locked", "a process holds a lock in its folder"))
         if entry.state == ENDED:
             yield from self._by_age_flags(place, folder, inside.names)

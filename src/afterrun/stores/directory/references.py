@@ -58,17 +58,20 @@ IN_FOLDER: Final = ("inside", "lacking", "manifest", "recovery")
 """Kinds of references that look at the names in the run's folder."""
 
 
+def naming(references: Sequence[Reference]) -> tuple[int, ...]:
+    """Return the places of the references that read the status."""
+    return tuple(place for place, reference in enumerate(references) if reference.kind in NAMING)
+
+
 def named_by(
-    record: dict[str, Any] | None, references: Sequence[Reference]
+    record: dict[str, Any] | None, references: Sequence[Reference], places: Sequence[int]
 ) -> tuple[tuple[object, ...], ...]:
-    """Return what a status names for each reference, or nothing at all.
+    """Return what a status names for each reference, or nothing at all; ``places`` are those of `naming`.
 
     It is kept from the scan, so that no status is read twice.
     """
-    named = tuple(
-        tuple(_named(record, reference)) if reference.kind in NAMING else () for reference in references
-    )
-    return named if any(named) else ()
+    found = {place: named for place in places if (named := tuple(_named(record, references[place])))}
+    return tuple(found.get(place, ()) for place in range(len(references))) if found else ()
 
 
 def _named(record: object, reference: Reference) -> Iterator[object]:

@@ -69,11 +69,14 @@ class RunIndex:
         return cls(found, site, scan)
 
     def _link(self) -> None:
+        naming: list[tuple[Key, tuple[str, ...]]] = []
         for key, entry in self.entries.items():
             if entry.parent is not None:
                 self.parents[key] = self.ids.get(entry.parent, entry.parent)
-        for key, entry in self.entries.items():
-            for child in entry.children:
+            if entry.children:
+                naming.append((key, entry.children))
+        for key, children in naming:
+            for child in children:
                 named = self.ids.get(child)
                 if named is None or named == key:
                     continue

@@ -85,6 +85,7 @@ class Site:
         self.entries_read = 0
         self.statuses_read = 0
         self.gone: Counter[tuple[str, ...]] = Counter()
+        self.naming: tuple[int, ...] | None = None
         self.halt: Callable[[], bool] = lambda: False
 
     @property

@@ -46,10 +46,10 @@ def locks_now() -> frozenset[tuple[int, int, int]]:
         return frozenset()
 
 
-def is_listed(device: int, inodes: Collection[int], locks: Collection[tuple[int, int, int]]) -> bool:
-    """Say whether one of these inodes is among the locks."""
+def locked_on(device: int, locks: Collection[tuple[int, int, int]]) -> frozenset[int]:
+    """Return the inodes of a device that are among the locks."""
     here = (os.major(device), os.minor(device))
-    return any(lock[:2] == here and lock[2] in inodes for lock in locks)
+    return frozenset(lock[2] for lock in locks if lock[:2] == here)
 
 
 def is_flocked(folder: int, names: Sequence[str]) -> bool:
