@@ -241,7 +241,7 @@ class RunUnits(DirectoryKind):
         return total
 
     def _inside(self, unit: Unit) -> Mapping[str, int]:
-        return _counted(self._looks, unit)
+        return _inside_of(self._looks, unit)
 
     def measure(self, units: Sequence[Unit]) -> tuple[int, int]:
         """Return bytes on disk, and folders and files."""
@@ -273,7 +273,7 @@ class RunUnits(DirectoryKind):
             source = RunSource(index, looker, looks, places)
             roots = [source.row(unit.key) for unit in units if unit.key in there]
             found = build_units(source, roots, index.model)
-        self._again = {unit.key: _counted(looks, unit) for unit in found}
+        self._again = {unit.key: _inside_of(looks, unit) for unit in found}
         return found
 
     def _read_again(self, key: Key, place: tuple[str, ...], folders: Folders) -> Entry | None:
@@ -310,6 +310,6 @@ def _why(entry: Entry) -> str:
     return "unreadable-end-time" if entry.end == UNREADABLE else "unknown-status"
 
 
-def _counted(looks: LookTable, unit: Unit) -> Mapping[str, int]:
+def _inside_of(looks: LookTable, unit: Unit) -> Mapping[str, int]:
     inside = looks.inside(unit.members)
     return {"folders": sum(i.folders for i in inside), "files": sum(i.files for i in inside)}
