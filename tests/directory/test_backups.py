@@ -328,6 +328,20 @@ def test_a_backup_and_the_trash_go_together(filled: PiTree, place: Path) -> None
     assert filled.names() == {"lives", "first", "second"}
 
 
+def test_a_backup_holds_whatever_policy_it_was_made_by(tree: PiTree, place: Path, tmp_path: Path) -> None:
+    """Periods, caps and narrower rules stand in its head."""
+    for name in ("a", "b", "c"):
+        tree.run(name)
+    tree.run("failed", state="failed")
+    file = tmp_path / "policy.toml"
+    rules = '[[policy.rules]]\nmatch = { status = ["failed"] }\nkeep_for = "90d"\n'
+    file.write_text(f'[policy]\nkeep_for = "30d"\nkeep_daily = 1\ncap_units = 100\n{rules}')
+    words = ("--policy", file, "--apply", "--yes", "--json", "--backup", place)
+    answer = run_cli("prune", tree.root, *words)
+    assert (answer.code, answer.json["backup"]["units"]) == (Exit.DONE, 2)
+    assert run_cli("restore", tree.root, place).code == Exit.DONE
+
+
 def test_history_shows_a_restore(filled: PiTree, place: Path) -> None:
     """With the units that came back."""
     prune(filled.root, place)

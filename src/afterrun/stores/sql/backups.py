@@ -12,6 +12,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Final, Literal, Protocol, TypeAlias
 
+from pydantic import JsonValue
+
 from afterrun.core.batch import Pace
 from afterrun.core.facts import Reason, Unit, key_text
 from afterrun.core.report import Report
@@ -22,7 +24,7 @@ BackupKind = Literal["removed", "whole"]
 Going: TypeAlias = Iterator[tuple[str, Unit]]
 """Units that are to go, each after the name of its kind: all of one kind, then all of the next."""
 
-Rules: TypeAlias = dict[str, str | int | list[str] | dict[str, str | int | list[str]]]
+Rules: TypeAlias = dict[str, JsonValue]
 """A policy as the head of a backup has it, for people."""
 
 PAGE: Final = 1_000
