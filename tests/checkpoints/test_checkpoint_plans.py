@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from afterrun.stores.sql.langgraph.checkpoints import CheckpointStore
-from afterrun.stores.sql.langgraph.places import given_keys
+from afterrun.stores.sql.langgraph.places import given_keys, given_members
 from afterrun.stores.sql.langgraph.store import ThreadStore
 from checkpoints.hostile_kit import Hostile, at
 from checkpoints.pg_checkpoints import Site
@@ -29,10 +29,13 @@ def by_keys(store: ThreadStore) -> Iterator[tuple[str, sa.ClauseElement, dict[st
     yield "a head's payload", view._reader._heads, rows
     for name, statement in store.removal.deletes:
         yield f"threads, delete {name}", statement, threads
+    members = given_members(dialect, KEYS)
     for name, statement in view.removal.deletes:
-        yield f"checkpoints, delete {name}", statement, rows
-    yield "lead on", view.removal._lead_on, {**rows, "parent": None}
-    yield "written", view.removal._written, threads
+        yield f"checkpoints, delete {name}", statement, members
+    yield "lead on", view.removal._lead_on, {**members, "parent": None}
+    yield "written", view.removal.written, members
+    if dialect.locks_rows:
+        yield "following", view.removal.following, rows
     if view.removal.shared is not None:
         yield "shared values", view.removal.shared.delete, {"threads": threads["keys"]}
 

@@ -82,6 +82,20 @@ def _hold(engine: Connection, step: int, strength: str) -> None:
     engine.execute(which + strength.encode(), [at(step)])
 
 
+def test_a_row_whose_id_tells_no_time_is_led_on_like_any_other(site: Site) -> None:
+    """It stays, since its age is unknown, and what it follows goes all the same."""
+    with site.database.connect(autocommit=False) as engine:
+        engine.execute(
+            b"INSERT INTO checkpoints SELECT thread_id, '', %s, %s, type, checkpoint, metadata "
+            b"FROM checkpoints WHERE thread_id = 'a' AND checkpoint_id = %s",
+            ("00000000-0000-4000-8000-000000000001", at(1), at(1)),
+        )
+    report = site.prune()
+    assert (report.units.removed, report.units.deferred) == (3 * (STEPS - 1), 0)
+    assert site.left() == {"a": 2, "b": 1, "c": 1}
+    assert site.database.rows("SELECT 1 FROM checkpoints WHERE parent_checkpoint_id IS NOT NULL") == []
+
+
 def _fork(site: Site) -> None:
     """Go on from an old checkpoint, with its values, as an engine that replays does."""
     with site.database.connect(autocommit=False) as engine:

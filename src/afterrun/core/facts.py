@@ -127,5 +127,8 @@ def readable(key: Key) -> bool:
     if isinstance(key, str):
         return key.isprintable() or not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in key)
     if isinstance(key, tuple):
-        return all(map(readable, key))
+        for part in key:  # noqa: SIM110 - twice as fast, and every unit's key comes here
+            if not readable(part):
+                return False
+        return True
     return isinstance(key, int)

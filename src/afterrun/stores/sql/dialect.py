@@ -162,6 +162,12 @@ class Dialect(Protocol):
     def change(self, statement: sa.Executable, parameters: Mapping[str, object]) -> int:
         """Run a statement that changes rows; return how many."""
 
+    def mark(self) -> object:
+        """Return what is equal only as long as nobody changes the database, or ``None`` if nothing tells.
+
+        What is read after it holds for as long as it is shown again. Changes of this connection count.
+        """
+
     def locked(self, seconds: float, *, wait: float | None = None) -> AbstractContextManager[None]:
         """Hold the write lock: commit at the end, roll back on an exception, give up after ``seconds``.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -220,10 +221,16 @@ class GenerationReader:
 
     def build(self, rows: Sequence[GenerationRow]) -> list[Unit]:
         """Return the units of these rows."""
-        known = [row for row in rows if readable(row.key)]
-        ends = self._ends([row.key for row in known if row.end is None])
-        flags = self._flags([row.key for row in known])
-        return [self._unit(row, ends, flags.get(row.key, ())) for row in rows]
+        keys = [row.key for row in rows]
+        known = [readable(key) for key in keys]
+        ends = self._ends(
+            [key for row, key, fit in zip(rows, keys, known, strict=True) if fit and row.end is None]
+        )
+        flags = self._flags(keys if all(known) else list(compress(keys, known)))
+        return [
+            self._unit(row, key, ends, flags.get(key, ()), fit=fit)
+            for row, key, fit in zip(rows, keys, known, strict=True)
+        ]
 
     def held(self, keys: Sequence[Key]) -> bool:
         """Say whether anything holds generations with these keys, whether they are still there or not."""
@@ -251,14 +258,20 @@ class GenerationReader:
             yield from self._dialect.execute(statement, {"keys": self._dialect.bind_rows(chunk), **more})
 
     def _unit(
-        self, row: GenerationRow, ends: Mapping[Key, Instant], flags: Collection[tuple[Reason, bool]]
+        self,
+        row: GenerationRow,
+        key: Key,
+        ends: Mapping[Key, Instant],
+        flags: Collection[tuple[Reason, bool]],
+        *,
+        fit: bool,
     ) -> Unit:
-        key = (row.run, row.number)
-        end = ends.get(key) if row.end is None else row.end
-        status = self._facts.statuses.get(row.status, Status.UNKNOWN)
+        run, number, _, current, word, end, newer = row
+        end = ends.get(key) if end is None else end
+        status = self._facts.statuses.get(word, Status.UNKNOWN)
         ended = status is Status.TERMINAL and end is not None and end >= 0
-        if ended and not flags and _is_superseded(row) and readable(key):
-            return Unit(key, (key,), end, end, successful=False, run=row.run, newer=row.newer)
+        if ended and fit and not flags and _is_superseded(number, current):
+            return Unit(key, (key,), end, end, False, (), (), (), True, True, run, newer)  # noqa: FBT003 - by place, as it is the hot path
         known = None if end == UNREADABLE or status is not Status.TERMINAL else end
         protected = [reason for reason, blocks in flags if not blocks]
         blocked = [reason for reason, blocks in flags if blocks]
@@ -271,7 +284,7 @@ class GenerationReader:
             blocked.append(Reason("unknown-end-time", f"{key_text(key)} has no end time"))
         elif end == UNREADABLE:
             blocked.append(Reason("unreadable-end-time", f"{key_text(key)} has no usable end time"))
-        if not blocked and not _is_superseded(row):
+        if not blocked and not _is_superseded(number, current):
             protected.append(Reason("current-generation", f"{key_text(row.run)} is in it"))
         return Unit(
             key,
@@ -287,8 +300,8 @@ class GenerationReader:
         )
 
 
-def _is_superseded(row: GenerationRow) -> bool:
-    return isinstance(row.number, int) and isinstance(row.current, int) and row.number < row.current
+def _is_superseded(number: Scalar, current: Scalar) -> bool:
+    return isinstance(number, int) and isinstance(current, int) and number < current
 
 
 def _broken(row: GenerationRow) -> Iterator[Reason]:

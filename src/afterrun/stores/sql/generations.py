@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 
 from afterrun.core.errors import StoreFailure, UnitFailure, UnitNotFound
-from afterrun.core.facts import Key, Reason, Scalar, Unit, key_text, readable
-from afterrun.core.store import Census, Cursor, Outside, Page, Schema, Stream
+from afterrun.core.facts import Key, Scalar, Unit, key_order, key_text, readable
+from afterrun.core.store import Census, Cursor, Outside, Page, Stream
 from afterrun.core.times import Instant
 from afterrun.core.tree import chunks
 from afterrun.profiles.generation import Generation
+from afterrun.stores.sql.beside import BesideTrees, Leaving
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.elsewhere import Reach, Reaching
 from afterrun.stores.sql.generation_facts import CHUNK, GenerationFacts, GenerationReader, GenerationRow
@@ -27,64 +28,26 @@ from afterrun.stores.sql.parts import generation_parts
 from afterrun.stores.sql.removal import Released, changed, told
 from afterrun.stores.sql.store import STATEMENT_PAGE, SqlStore
 from afterrun.stores.sql.transaction import LOCKED, SqlTransaction
-from afterrun.stores.sql.uncounted import Uncounted
-
-LEAVING: Final = Reason("goes-with-its-tree", "all of its run goes, so this need not go by itself")
-
-Leaving = Callable[[Collection[Key]], Collection[Key]]
-"""Tells which of these runs go whole."""
+from afterrun.stores.sql.unchanged import Unchanged
 
 
-class SqlGenerations(Uncounted):
-    """The generations of one SQL store. It owns nothing: the store is closed by whoever opened it."""
+class SqlGenerations(BesideTrees):
+    """The generations of one SQL store."""
 
-    kind = "generation"
-    group_columns: tuple[str, ...] = ()
+    removal: GenerationRemoval
 
     def __init__(
         self, store: SqlStore, generation: Generation, *, keep_last: int | None, leaving: Leaving | None
     ) -> None:
         """Compile the statements. ``keep_last`` is the policy's, ``leaving`` tells which runs go whole."""
-        self._store = store
-        self._dialect = store.dialect
+        super().__init__(store, leaving=leaving)
         self.facts = GenerationFacts(store.facts, generation, keep_last=keep_last or 1)
         self.reader = GenerationReader(self.facts)
         self.removal = GenerationRemoval(self.facts, returned=store.blobs.returned if store.blobs else {})
         self.blobs = None if store.blobs is None else store.blobs.beside(self.removal)
-        self._locks = GenerationLocks(self.facts, self.reader) if self._dialect.locks_rows else None
-        self._leaving = leaving
-
-    @property
-    def url(self) -> str:
-        """Return where the store is, with any password masked."""
-        return self._store.url
-
-    @property
-    def identity(self) -> str:
-        """Return what names this very store."""
-        return self._store.identity
-
-    @property
-    def profile_name(self) -> str:
-        """Return the profile's name."""
-        return self._store.profile_name
-
-    @property
-    def hold(self) -> float:
-        """Return the seconds a live batch should hold locks."""
-        return self._store.hold
-
-    def schema(self) -> Schema:
-        """Return the schema of the store."""
-        return self._store.schema()
-
-    def now(self) -> Instant:
-        """Read the clock of the store."""
-        return self._store.now()
-
-    def newest(self, now: Instant) -> Instant | None:
-        """Return the newest credible time in the run table."""
-        return self._store.newest(now)
+        self._unchanged = Unchanged(self._dialect, self.reader)
+        locks = self._dialect.locks_rows
+        self._locks = GenerationLocks(self.facts, self.reader) if locks else None
 
     def streams(self) -> tuple[Stream, ...]:
         """Return the one order of candidates: that of their keys."""
@@ -97,23 +60,12 @@ class SqlGenerations(Uncounted):
 
     def page(self, cursor: Cursor, *, cutoff: Instant, limit: int) -> Page:
         """Return the units of the next raw keys, but for current generations, which no policy lets go."""
+        mark = self._dialect.mark()
         rows = self.reader.page(_place(cursor), limit=limit)
-        units = self.reader.build([row for row in rows if not row.is_current])
+        units = self._set_apart(self.reader.build([row for row in rows if not row.is_current]), cutoff)
+        self._unchanged.note(units, since=mark)
         following = None if len(rows) < limit else Cursor(0, None, _mark(rows))
-        return Page(self._set_apart(units, cutoff), len(rows), following)
-
-    def _set_apart(self, units: Sequence[Unit], cutoff: Instant) -> Sequence[Unit]:
-        """Leave to their trees what goes with them."""
-        if self._leaving is None:
-            return units
-        old = {unit.run for unit in units if not unit.blocked and unit.end is not None and unit.end < cutoff}
-        gone = set(self._leaving(old)) if old else set()
-        if not gone:
-            return units
-        return [
-            unit._replace(protected=(LEAVING, *unit.protected)) if unit.run in gone else unit
-            for unit in units
-        ]
+        return Page(units, len(rows), following)
 
     def remaining(self, cursor: Cursor, *, cutoff: Instant, streams: Collection[int]) -> int:  # noqa: ARG002 - no index knows of time
         """Count superseded generations after the cursor; an upper bound of what may still go."""
@@ -140,18 +92,6 @@ class SqlGenerations(Uncounted):
             if units:
                 return units[0]
         raise UnitNotFound(f"no generation of {self.url} has the id {text[:120]!r}")
-
-    def known(self, texts: Collection[str]) -> frozenset[str]:
-        """Return those of these ids that a run has, or a generation."""
-        runs = self._store.known(texts)
-        return runs | {text for text in texts if text not in runs and self._has(text)}
-
-    def _has(self, text: str) -> bool:
-        try:
-            self.find(text)
-        except UnitNotFound:
-            return False
-        return True
 
     def describe(self, unit: Unit) -> Sequence[Mapping[str, Scalar]]:
         """Return run, number, status and end."""
@@ -187,22 +127,6 @@ class SqlGenerations(Uncounted):
             recent=rows - count, protected={"current-generation": count} if count else {}, members=rows
         )
 
-    def weigh(self, units: Sequence[Unit]) -> Sequence[int]:
-        """Return the rows of each unit."""
-        return self.removal.weigh(units)
-
-    def count(self, units: Sequence[Unit]) -> Mapping[str, int]:
-        """Return the rows by table that removing these units would take."""
-        return self.removal.count(units)
-
-    def measure(self, units: Sequence[Unit]) -> tuple[int, int]:
-        """Return bytes and rows of these units."""
-        return self.removal.measure(units)
-
-    def forgets(self, units: Sequence[Unit]) -> int:  # noqa: ARG002 - their runs stay
-        """Return 0: no idempotency key goes with a generation."""
-        return 0
-
     def transaction(self, *, seconds: float) -> SqlTransaction:
         """Start a batch."""
         return SqlTransaction(
@@ -210,7 +134,7 @@ class SqlGenerations(Uncounted):
             self.reader,
             self.removal,
             check=self._store.check_version,
-            rows=self._locks,
+            rows=self._locks or self._unchanged,
             reaching=Reaching(Reach(), self._dialect),
             blobs=self._store.blobs,
         )
@@ -248,10 +172,6 @@ class SqlGenerations(Uncounted):
         found.update({"locks": self._locks.statement} if self._locks else {})
         found.update({f"removal from {name}": part for name, part in self.removal.deletes})
         return {f"generations, {name}": self._dialect.sql(part) for name, part in found.items()}
-
-    def settle(self) -> None:
-        """Write back what a commit left for later."""
-        self._store.settle()
 
 
 MAX_DIGITS: Final = 19
@@ -417,4 +337,8 @@ class GenerationLocks:
 
 def sorted_keys(units: Iterable[Unit]) -> list[Key]:
     """Return the keys of units in order: neighbours in an index are changed together."""
-    return sorted((unit.key for unit in units), key=str)
+    keys = [unit.key for unit in units]
+    try:
+        return sorted(keys)  # type: ignore[type-var]  # each a run and a number, but in a hostile store
+    except TypeError:
+        return sorted(keys, key=key_order)

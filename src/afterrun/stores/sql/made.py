@@ -8,9 +8,10 @@ from typing import Final
 from afterrun.core.policy import Policy
 from afterrun.profiles import Profile
 from afterrun.profiles.registry import KeepSet, Records
+from afterrun.stores.sql.beside import Leaving
 from afterrun.stores.sql.dialect import Dialect
 from afterrun.stores.sql.elsewhere import Reach
-from afterrun.stores.sql.generations import Leaving, SqlGenerations
+from afterrun.stores.sql.generations import SqlGenerations
 from afterrun.stores.sql.langgraph.checkpoints import CheckpointStore
 from afterrun.stores.sql.langgraph.store import ThreadStore
 from afterrun.stores.sql.store import SqlStore

@@ -314,6 +314,10 @@ class Postgres:
         with classified():
             self.driver.execute(_timeout(self._allowed))
 
+    def mark(self) -> object:
+        """Return nothing: a server has no such count of one schema."""
+        return None
+
     @contextmanager
     def locked(self, seconds: float, *, wait: float | None = None) -> Iterator[None]:  # noqa: ARG002 - lock_timeout bounds every wait
         """Run one transaction: commit at the end, roll back on an exception, within ``seconds``."""

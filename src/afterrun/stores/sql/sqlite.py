@@ -360,6 +360,10 @@ class SQLite:
                     raise
         raise StoreFailure("busy", f"another process held a lock for {BEGIN_TRIES * BUSY_MS // 1_000} s")
 
+    def mark(self) -> object:
+        """Return SQLite's count of what others committed, and that of rows which this connection changed."""
+        return self._ask("PRAGMA main.data_version")[0][0], self._driver.total_changes
+
     @contextmanager
     def locked(self, seconds: float, *, wait: float | None = None) -> Iterator[None]:
         """Hold the write lock. Raises `StoreFailure` if it cannot be had in 30 s.

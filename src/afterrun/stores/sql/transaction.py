@@ -140,10 +140,11 @@ class SqlTransaction:
         rows: Locks | None,
         reaching: Reaching,
         blobs: SqlBlobs | None = None,
+        went: Callable[[Sequence[Unit]], None] | None = None,
     ) -> None:
         """Prepare a batch; it begins on entry, and then ``check`` may refuse.
 
-        ``blobs`` learn what the removed rows referred to, once that is committed.
+        Once it is committed, ``blobs`` learn what the removed rows referred to, and ``went`` the units.
         """
         self._lock = lock
         self._check = check
@@ -153,6 +154,7 @@ class SqlTransaction:
         self._reaching = reaching
         self._gone: list[Unit] = []
         self._blobs = blobs
+        self._went = went
         self._released = None if blobs is None else Released()
         self._since = 0.0
         self.held = 0.0
@@ -199,6 +201,8 @@ class SqlTransaction:
             self._reaching.ended(committed=committed)
         if committed and self._blobs is not None and self._released is not None:
             self._blobs.take_in(self._released)
+        if committed and self._went is not None:
+            self._went(self._gone)
 
     def units(self, units: Sequence[Unit]) -> Sequence[Unit]:
         """Read units again by the same facts; what another transaction holds is protected meanwhile."""

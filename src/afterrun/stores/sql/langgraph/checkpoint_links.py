@@ -6,11 +6,9 @@ removed today, when the one after it went, would look like the end of a fork, an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 
-from afterrun.core.facts import Key, Scalar, Unit
-from afterrun.profiles.langgraph import Checkpoint
-from afterrun.profiles.langgraph.keep import SENDS_INSIDE
+from afterrun.core.facts import Key
 
 
 class Links:
@@ -18,32 +16,20 @@ class Links:
 
     Attributes:
         followers: checkpoints that follow a member of a unit, each with that member.
+        above: what these, and members, follow, as far as it is there.
     """
 
     def __init__(self) -> None:
         """Start empty."""
         self.followers: dict[Key, Key] = {}
-        self._above: dict[Key, Key] = {}
+        self.above: dict[Key, Key] = {}
         self._old: set[Key] = set()
 
-    def note(self, threads: Mapping[Scalar, Sequence[Checkpoint]], units: Sequence[Unit]) -> None:
-        """Take in what the members of these units follow, and what follows them."""
-        members = {member for unit in units for member in unit.members}
-        for thread, found in threads.items():
-            present: set[tuple[str, str]] | None = None
-            for namespace, name, parent, _, version, *_ in found:
-                if parent is None:
-                    continue
-                key: Key = (thread, namespace, name)
-                above: Key = (thread, namespace, parent)
-                if above in members:
-                    self._above[key] = self.followers[key] = above
-                    if version != SENDS_INSIDE:
-                        self._old.add(key)
-                elif key in members:
-                    present = {(row.namespace, row.id) for row in found} if present is None else present
-                    if (namespace, parent) in present:
-                        self._above[key] = above
+    def follow(self, key: Key, member: Key, *, old: bool) -> None:
+        """Note that a checkpoint follows a member; ``old`` if it is of an old format."""
+        self.above[key] = self.followers[key] = member
+        if old:
+            self._old.add(key)
 
     def led_on(self, gone: Collection[Key]) -> Iterator[tuple[Key, Key]]:
         """Yield each checkpoint that stays and followed one of these, with what it follows now, or ``None``.
@@ -56,5 +42,5 @@ class Links:
 
     def _remaining(self, key: Key, gone: Collection[Key]) -> Key:
         while key is not None and key in gone:
-            key = self._above.get(key)
+            key = self.above.get(key)
         return key

@@ -22,8 +22,9 @@ from afterrun.profiles.langgraph.heads import TASKS
 from afterrun.profiles.langgraph.keep import CALL, SENDS_INSIDE, is_text
 from afterrun.stores.sql.binding import Binding
 from afterrun.stores.sql.langgraph.checkpoint_links import Links
-from afterrun.stores.sql.langgraph.checkpoint_units import MOST_ROWS, units_of, unreadable
+from afterrun.stores.sql.langgraph.checkpoint_units import MOST_ROWS, Held, unreadable
 from afterrun.stores.sql.langgraph.places import at_keys, given_keys, threads_of
+from afterrun.stores.sql.langgraph.readings import Reading, ReadThread, Versions, among, read_thread
 from afterrun.stores.sql.langgraph.saver import BOUND, CHECKPOINTS, KEY, SMALL, LeftOut, Saver, slim_rows
 from afterrun.stores.sql.langgraph.threads import column_for, large
 from afterrun.stores.sql.literals import literal
@@ -60,18 +61,41 @@ class CheckpointReader:
         self._sends = self._sending()
         self._unknown = list(self._references())
         self.links = Links()
-        """Of the checkpoints that were asked for last."""
+        """Of the checkpoints that the batch asked for."""
+        self.reading = Reading()
+        self.used = Reading()
+        self.version = saver.version(self._table.c.checkpoint_id)
+        self._versions = (
+            sa.select(sa.func.count(), sa.func.sum(self.version))
+            .select_from(self._table)
+            .where(self._dialect.keys_in(self._table.c.thread_id))
+        )
 
     def page(self, after: Scalar, limit: int) -> tuple[list[Unit], int, Scalar]:
         """Return the units of the next whole threads, the rows read, and the last thread if more follow."""
+        mark = self._dialect.mark()  # before anything is read: what is committed meanwhile makes another
         rows = self._after(after, limit + 1)
         if len(rows) <= limit:
-            return self._units(self._threads(rows), rows), len(rows), None
+            return self._page(rows, mark), len(rows), None
         last = rows[-1][0]
         whole = [row for row in rows if row[0] != last]
         if not whole:  # one thread fills the page
+            mark = self._mark([last])
             whole = [row for row in self._after(after, MOST_ROWS + 1) if row[0] == last]
-        return self._units(self._threads(whole), whole), len(whole), whole[-1][0]
+        return self._page(whole, mark), len(whole), whole[-1][0]
+
+    def _page(self, rows: Rows, mark: object) -> list[Unit]:
+        """Return a unit for each checkpoint, but for those that go with another one; remember the threads."""
+        threads, held = self._read(rows)
+        if threads:
+            earlier, self.reading = self.reading, Reading(mark)
+            self._remember(self.reading, threads)
+            if earlier.stands(mark):  # what filled no batch waits for this page
+                self._remember(self.reading, earlier.last())
+        units = [unit for thread in threads.values() for unit in thread.units(held)]
+        strange = [row for row in rows if not readable(row[0])]
+        units.extend(unit for key, found in self._threads(strange).items() for unit in unreadable(key, found))
+        return units
 
     def _after(self, after: Scalar, limit: int) -> Rows:
         given = {BOUND: "" if after is None else self._dialect.bind(after)}
@@ -85,22 +109,83 @@ class CheckpointReader:
 
     def units(self, keys: Sequence[Key]) -> list[Unit]:
         """Return the units with these keys, among all rows of their threads."""
-        wanted = set(keys)
-        found: list[Unit] = []
+        return [unit for some in self._portions(_threads_of(keys)) for unit in self._found(keys, some)[0]]
+
+    def _found(
+        self, keys: Sequence[Key], threads: Sequence[Key], links: Links | None = None
+    ) -> tuple[list[Unit], dict[Scalar, ReadThread]]:
+        """Read these threads; return their units with these keys, and the threads themselves."""
+        rows = self._dialect.execute(
+            self.by_thread.limit(MOST_ROWS + 1) if len(threads) == 1 else self.by_thread,
+            {"keys": self._dialect.bind_keys(threads)},
+        )
+        found, held = self._read(rows)
+        return among(found, keys, links or Links(), held), found
+
+    def prepare(self) -> None:
+        """Do before a batch what would take long under its lock."""
+        self.reading.prepare()
+
+    def recheck(self, keys: Sequence[Key]) -> list[Unit]:
+        """Return the units with these keys as they are within this batch, and note what follows what.
+
+        What was read before stands if nobody has committed since. It is put aside until it is known what
+        became of the batch.
+        """
         self.links = Links()
-        for some in self._portions([key for key in threads_of(keys) if readable(key)]):
-            rows = self._dialect.execute(
-                self.by_thread.limit(MOST_ROWS + 1) if len(some) == 1 else self.by_thread,
-                {"keys": self._dialect.bind_keys(some)},
-            )
-            threads = self._threads(rows)
-            units = [unit for unit in self._units(threads, rows) if unit.key in wanted]
-            self.links.note(threads, units)
-            found.extend(units)
-        return found
+        threads = _threads_of(keys)
+        mark = self._mark(threads)
+        used = self.used = self.reading if self.reading.stands(mark) else Reading(mark)
+        self.reading = Reading()
+        units = among(used.threads, keys, self.links, {})
+        for some in self._portions([key for key in threads if key not in used.threads]):
+            fresh, found = self._found(keys, some, self.links)
+            units.extend(fresh)
+            self._remember(used, found)
+        return units
+
+    def _mark(self, threads: Sequence[Key]) -> object:
+        """Return what is shown for as long as nobody changes these threads, or ``None`` if nothing tells.
+
+        Where a database does not tell of changes, all rows of a single thread are added up.
+        """
+        mark = self._dialect.mark()
+        if mark is not None or self.version is None or len(threads) != 1:
+            return mark
+        count, total = self._dialect.execute(self._versions, {"keys": self._dialect.bind_keys(threads)})[0]
+        return Versions(threads[0], int(count), int(total or 0))
+
+    @property
+    def adds_up(self) -> bool:
+        """Say whether the versions of the rows of this batch's thread are added up."""
+        return isinstance(self.used.mark, Versions)
+
+    def add(self, count: int, total: int) -> None:
+        """Take in that this batch added so many rows, or took them off, with these versions."""
+        if isinstance(self.used.mark, Versions):
+            self.used.mark = self.used.mark.after(count, total)
+
+    def end(self, led: Mapping[Key, Key]) -> None:
+        """Take in, as the last thing of a batch, where links lead since."""
+        self.used.led = led
+        if not self.adds_up:
+            self.used.mark = self._dialect.mark()
+
+    def went(self, units: Sequence[Unit]) -> None:
+        """Take in that a batch was committed which removed these units."""
+        self.used.remove(members_of(units))
+        self.reading = self.used
+
+    def _remember(self, reading: Reading, threads: Mapping[Scalar, ReadThread]) -> None:
+        """Keep threads, unless a table that the profile does not know may hold some of their rows."""
+        if reading.mark is not None and not self._unknown:
+            reading.add(threads)
 
     def _portions(self, threads: Sequence[Key]) -> Iterator[list[Key]]:
         """Cut threads into portions of so few checkpoints that they can be held together."""
+        if len(threads) == 1:
+            yield list(threads)
+            return
         some: list[Key] = []
         total = 0
         for chunk in chunks(threads, CHUNK):
@@ -118,19 +203,13 @@ class CheckpointReader:
         make = self._saver.checkpoint
         return {key: list(map(make, part)) for key, part in groupby(rows, key=itemgetter(0))}
 
-    def _units(self, threads: Mapping[Scalar, list[Checkpoint]], rows: Rows) -> list[Unit]:
-        """Return a unit for each checkpoint of these threads, but for those that go with another one."""
-        plain = {key: found for key, found in threads.items() if readable(key)}
-        self._look_closer(plain)
-        held = self._held(rows) if self._unknown else {}
-        units = [
-            unit
-            for key, found in plain.items()
-            for unit in units_of(key, found, held, keep_forks=self._keep_forks)
-        ]
-        strange = threads.keys() - plain.keys()
-        units.extend(unit for key in strange for unit in unreadable(key, threads[key]))
-        return units
+    def _read(self, rows: Rows) -> tuple[dict[Scalar, ReadThread], Held]:
+        """Make threads of their rows, but for those whose id can be no parameter, and say what is held."""
+        found = {key: part for key, part in self._threads(rows).items() if readable(key)}
+        self._look_closer(found)
+        forks = self._keep_forks
+        threads = {key: read_thread(key, part, keep_forks=forks) for key, part in found.items()}
+        return threads, self._held(rows) if self._unknown else {}
 
     def _look_closer(self, threads: Mapping[Scalar, list[Checkpoint]]) -> None:
         """Ask what few threads need: whether old checkpoints took their tasks from the one before them."""
@@ -204,6 +283,10 @@ class CheckpointReader:
                 for row in self._dialect.execute(statement, {"keys": self._dialect.bind_keys(chunk)}):
                     found[str(row[0])].append(reason)
         return found
+
+
+def _threads_of(keys: Sequence[Key]) -> list[Key]:
+    return [key for key in threads_of(keys) if readable(key)]
 
 
 def members_of(units: Iterable[Unit]) -> list[Key]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from afterrun.core.facts import Key, Reason, Scalar, Unit
 from afterrun.core.times import Instant
-from afterrun.profiles.langgraph import CURRENT, Checkpoint, Cut, Place, Stay, cut, is_line, uuid6_instant
+from afterrun.profiles.langgraph import Checkpoint, Cut, Place, Stay, cut, uuid6_instant
 
 MOST_ROWS: Final = 200_000
 """Checkpoints of one thread that are looked at together. A longer thread stays as it is."""
@@ -27,8 +27,6 @@ def units_of(
     """Yield a unit for each checkpoint of a thread, but for those that go with another one."""
     if len(found) > MOST_ROWS:
         return _all_stay(thread, found, OVERSIZED)
-    if is_line(found):
-        return _line(thread, found, held)
     return _parted(thread, cut(found, keep_leaves=keep_forks), held, newer=_newer(found))
 
 
@@ -39,26 +37,12 @@ def unreadable(thread: Scalar, found: Sequence[Checkpoint]) -> Iterator[Unit]:
 
 def _all_stay(thread: Scalar, found: Sequence[Checkpoint], why: Stay) -> Iterator[Unit]:
     newer = _newer(found)
-    return (_kept(thread, row.place, why, newer[row.place]) for row in found)
-
-
-def _line(thread: Scalar, found: Sequence[Checkpoint], held: Held) -> Iterator[Unit]:
-    """Yield the units of a thread that never forked, as most do not."""
-    newer = len(found)
-    blocked: tuple[Reason, ...] = ()
-    for row in found[:-1]:
-        newer -= 1
-        key = (thread, row[0], row[1])
-        end = uuid6_instant(row[1])
-        if held:
-            blocked = tuple(held.get(row[1], ()))
-        yield Unit(key, (key,), end, end, True, (), blocked, (), True, True, thread, newer)  # noqa: FBT003 - by place, as it is the hot path
-    yield _kept(thread, found[-1].place, CURRENT, 0)
+    return (kept_unit((thread, *row.place), why, newer[row.place]) for row in found)
 
 
 def _parted(thread: Scalar, parted: Cut, held: Held, *, newer: Mapping[Place, int]) -> Iterator[Unit]:
     for place, stay in parted.kept.items():
-        yield _kept(thread, place, stay, newer[place])
+        yield kept_unit((thread, *place), stay, newer[place])
     # the oldest first: what follows one that cannot be removed is led on, and that costs a row each
     for place, members in sorted(parted.going.items(), key=lambda unit: max(unit[1], key=_name).id):
         reasons = tuple(reason for member in members for reason in held.get(member.id, ()))
@@ -79,12 +63,12 @@ def _going(
     return Unit(key, members, end, end, True, (), tuple(blocked), (), True, known, key[0], newer)  # noqa: FBT003 - by place, as it is the hot path
 
 
-def _kept(thread: Scalar, place: Place, why: Stay, newer: int) -> Unit:
+def kept_unit(key: tuple[Scalar, ...], why: Stay, newer: int) -> Unit:
+    """Return the unit of a checkpoint that stays; ``newer`` of its namespace are newer."""
     reasons = _reasons(why)
     blocked, protected = (reasons, ()) if why.blocks else ((), reasons)
-    end = uuid6_instant(place.id)
-    key = (thread, *place)
-    return Unit(key, (key,), end, end, True, (), blocked, protected, True, end is not None, thread, newer)  # noqa: FBT003 - by place, as it is the hot path
+    end = uuid6_instant(key[-1])
+    return Unit(key, (key,), end, end, True, (), blocked, protected, True, end is not None, key[0], newer)  # noqa: FBT003 - by place, as it is the hot path
 
 
 @cache

@@ -40,6 +40,11 @@ class PostgresSaver:
         """Take the tables."""
         self._binding = binding
 
+    def version(self, name: Column) -> Column | None:
+        """Return a hash of the id and of the transaction that wrote the row."""
+        writer = sa.cast(sa.cast(sa.literal_column("xmin"), sa.Text()), sa.BigInteger())
+        return sa.func.hashtextextended(sa.collate(name, "C"), writer)
+
     def payload(self, table: sa.FromClause, most: int) -> tuple[Column, ...]:
         """Return the text, and the first bytes of values that may run a node."""
         fits = sa.func.pg_column_size(table.c.checkpoint) <= literal(most)

@@ -37,6 +37,12 @@ class Saver(Protocol):
     blobs: str | None
     """Table of values that several checkpoints share, where there is one."""
 
+    def version(self, name: Column) -> Column | None:
+        """Return a number for the row with this id that another version of the row would hardly have.
+
+        Nothing where the database tells of any change.
+        """
+
     def payload(self, table: sa.FromClause, most: int) -> tuple[Column, ...]:
         """Return what an outline is made of, a checkpoint larger than ``most`` left out."""
 

@@ -34,6 +34,10 @@ class SqliteSaver:
     writes = "writes"
     blobs: str | None = None
 
+    def version(self, name: Column) -> Column | None:  # noqa: ARG002 - SQLite tells of any change
+        """Return nothing."""
+        return None
+
     def payload(self, table: sa.FromClause, most: int) -> tuple[Column, ...]:
         """Return encoding and bytes."""
         size = sa.func.length(table.c.checkpoint)  # of a BLOB, this reads its header alone

@@ -22,6 +22,7 @@ from afterrun.stores.sql.langgraph.thread_removal import ThreadLocks, ThreadRemo
 from afterrun.stores.sql.langgraph.threads import Thread, ThreadReader
 from afterrun.stores.sql.standing import KNOWN, MONTH, STUCK, Standing
 from afterrun.stores.sql.store import STATEMENT_PAGE, SqlStore
+from afterrun.stores.sql.unchanged import Unchanged
 
 STREAM: Final = Stream("thread_id", indexed=True)
 UNKNOWN: Final = "unknown-end-time"
@@ -43,8 +44,9 @@ class ThreadStore(SqlStore):
         self._reader = self.threads
         self.blobs = None  # values that threads share, they share with themselves alone
         self.removal = ThreadRemoval(self.binding)
+        self._unchanged = Unchanged(self.dialect, self.threads)
         locks = ThreadLocks(self.binding, self.threads, self.removal)
-        self._rows = locks if self.dialect.locks_rows else None
+        self._rows = locks if self.dialect.locks_rows else self._unchanged
 
     def statements(self) -> Mapping[str, str]:
         """Return the SQL of pages, heads and removal by name."""
@@ -92,6 +94,7 @@ class ThreadStore(SqlStore):
 
     def page(self, cursor: Cursor, *, cutoff: Instant, limit: int) -> Page:
         """Return those of the next threads that are done and ended before ``cutoff``."""
+        mark = self.dialect.mark()
         ids = self.threads.ids(cursor.tie, limit)
         since = -1 if cursor.end is None else int(cursor.end)
         units = [
@@ -99,6 +102,7 @@ class ThreadStore(SqlStore):
             for unit in self.threads.units(ids)
             if unit.root_end is not None and since <= unit.root_end < cutoff
         ]
+        self._unchanged.note(units, since=mark)
         following = None if len(ids) < limit else Cursor(0, cursor.end, ids[-1])
         return Page(units, len(ids), following)
 
