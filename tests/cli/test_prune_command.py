@@ -266,13 +266,14 @@ def test_a_plan_of_another_profile_is_refused(store: Path, plan: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"format": "afterrun-plan/2"},
+        {"format": "afterrun-plan/3"},
         {"identity": "short"},
         {"units": "run-3"},
         {"units": [3]},
+        {"units": [["generation"]]},
         {"units": None},
         {"surprise": 1},
-        {"policy": {"keep_for": {"deep": "er"}}},
+        {"policy": ["keep_for"]},
     ],
 )
 def test_a_plan_file_with_a_fault_is_refused(store: Path, plan: Path, changes: dict[str, object]) -> None:

@@ -99,13 +99,35 @@ def test_without_the_ends_of_forks_the_newest_goes_on(made: Store, untouched: Un
     assert {name.partition(" ")[0] for name in before.keys() - goes_on.keys()} == {"waiting-forked"}
 
 
-def test_a_backup_of_checkpoints_is_refused(made: Store) -> None:
+def test_a_backup_of_checkpoints_is_refused_where_they_share_values(made: Store) -> None:
     """It would hold whole threads alone, so nothing is removed and no file is made."""
+    if made.kind != "postgresql":
+        pytest.skip("this saver shares no values")
     before, file = counts(made), made.state.parent / "removed.backup"
     with opened(made) as retention, pytest.raises(Refused, match="whole runs alone"):
         retention.prune(OLD, backup=BackupOrder(path=file))
     assert counts(made) == before
     assert not file.exists()
+
+
+def test_after_a_restore_the_engine_reads_every_checkpoint_as_before(
+    made: Store, untouched: Untouched
+) -> None:
+    """Where each checkpoint has its values itself, all that went is in the backup and comes back."""
+    if made.kind != "sqlite":
+        pytest.skip("of this saver there is no such backup")
+    before, folder = counts(made), made.state.parent / "backups"
+    folder.mkdir(mode=0o700)
+    order = BackupOrder(path=folder / "removed.sqlite")
+    with opened(made) as retention:
+        report = retention.prune(OLD, backup=order)
+        assert report.units.removed > 0
+        assert not report.units.skipped
+        restored = retention.restore(order.path, rest=0.0)
+        assert restored.kinds == {"generation": report.units.removed}
+        assert list(retention.verify()) == []
+    assert counts(made) == before
+    assert run_langgraph("read", made) == untouched.read
 
 
 def test_a_policy_for_generations_touches_no_thread(made: Store) -> None:

@@ -15,7 +15,7 @@ from afterrun import Policy, Refused, UnitNotFound
 from afterrun.core.errors import BackupFailed
 from afterrun.stores.sql.attached import attached
 from afterrun.stores.sql.attached_units import BACKUP
-from afterrun.stores.sql.backed import kinds_of
+from afterrun.stores.sql.backed_kinds import kinds_of
 from afterrun.stores.sql.parts import Part
 from afterrun.stores.sql.sqlite import SQLite
 from afterrun.stores.sql.store import SqlStore

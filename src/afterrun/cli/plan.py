@@ -82,9 +82,9 @@ def _planned(retention: Retention, policy: Policy, out: Path | None, *, calendar
     began = time.monotonic()
     outlook = retention.outlook(policy, calendar=calendar)
     with nullcontext() if out is None else PlanWriter(out, retention.store, outlook.report) as file:
-        for unit in outlook.expired(page=PLAN_PAGE):
+        for kind, unit in outlook.going(page=PLAN_PAGE):
             if file is not None:
-                file.add(key_text(unit.key))
+                file.add(kind, key_text(unit.key))
     outlook.report.seconds = time.monotonic() - began
     return outlook
 

@@ -12,38 +12,46 @@ from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
 
 from afterrun.cli.text import to_json
 from afterrun.core.errors import Refused, UsageError
+from afterrun.core.plan import WHOLE_RUNS, Only
 from afterrun.core.report import Report
 from afterrun.core.times import iso
 from afterrun.reading import read_small_file
 from afterrun.stores.sql.store import SqlStore
 
-FORMAT: Final = "afterrun-plan/1"
+FORMAT: Final = "afterrun-plan/2"
 MAX_BYTES: Final = 134_217_728
 MAX_UNITS: Final = 2_000_000
 BESIDE: Final = ("-wal", "-shm", "-journal")
 """Endings by which SQLite finds files beside a database; a file of such a name could harm it."""
 
 
+Named = Annotated[list[str], Field(min_length=2, max_length=2)]
+"""The kind of a unit and its id."""
+
+
 class PlanFile(BaseModel):
-    """The contents of a plan file."""
+    """The contents of a plan file. A unit is its id alone, if it is a whole run, or its kind and its id."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    format: Literal["afterrun-plan/1"]
+    format: Literal["afterrun-plan/1", "afterrun-plan/2"]
     store: str
     identity: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     profile: str
     now: str
-    policy: dict[str, str | int | list[str]]
+    policy: dict[str, JsonValue]
     fingerprint: str
-    units: list[str] = Field(max_length=MAX_UNITS)
+    units: list[str | Named] = Field(max_length=MAX_UNITS)
 
-    def ids_for(self, store: SqlStore) -> frozenset[str]:
-        """Return the listed ids. Raises `Refused` for a plan of another store or profile."""
+    def ids_for(self, store: SqlStore) -> Only:
+        """Return the listed ids, by kind but for a file of the first format, which does not tell kinds apart.
+
+        Raises `Refused` for a plan of another store or profile.
+        """
         if self.identity != _digest(store.identity):
             raise Refused("other-store", f"the plan file was made for another store: {self.store[:200]}")
         if self.profile != store.profile_name:
@@ -51,7 +59,17 @@ class PlanFile(BaseModel):
                 "other-profile",
                 f"the plan file was made with the profile {self.profile[:40]}, this is {store.profile_name}",
             )
-        return frozenset(self.units)
+        return self._only()
+
+    def _only(self) -> Only:
+        whole = frozenset(unit for unit in self.units if isinstance(unit, str))
+        found: dict[str, set[str]] = {}
+        for unit in self.units:
+            if not isinstance(unit, str):
+                found.setdefault(unit[0], set()).add(unit[1])
+        if self.format == "afterrun-plan/1":
+            return whole.union(*found.values())
+        return {**dict.fromkeys(WHOLE_RUNS, whole), **found}
 
 
 def read_plan(path: Path) -> PlanFile:
@@ -104,9 +122,10 @@ class PlanWriter:
         self._write(f'{to_json(self._head)[:-1]}, "units": [')
         return self
 
-    def add(self, unit: str) -> None:
-        """Write the id of one unit. Raises `UsageError` beyond what `read_plan` reads."""
-        self._write(f"{',' if self._units else ''}\n{to_json(unit)}")
+    def add(self, kind: str, unit: str) -> None:
+        """Write the kind and the id of one unit. Raises `UsageError` beyond what `read_plan` reads."""
+        said = unit if kind in WHOLE_RUNS else [kind, unit]
+        self._write(f"{',' if self._units else ''}\n{to_json(said)}")
         self._units += 1
         if self._units > MAX_UNITS or self._bytes > MAX_BYTES - 16:
             raise UsageError("the plan has more units than a plan file may list: use a narrower policy")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
 from datetime import timedelta
 from pathlib import Path
 
@@ -28,6 +27,7 @@ from afterrun.cli.render import counted, report_parts
 from afterrun.cli.session import Session
 from afterrun.cli.text import visible
 from afterrun.core.errors import Exit
+from afterrun.core.plan import Only
 from afterrun.core.policy import Policy
 from afterrun.core.report import Report
 from afterrun.core.times import format_duration
@@ -142,7 +142,7 @@ def _applied(
     policy: Policy,
     *,
     removal: RemovalOptions,
-    only: Collection[str] | None,
+    only: Only | None,
     total: int | None,
     backup: BackupOrder | None,
 ) -> Report:

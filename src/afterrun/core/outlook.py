@@ -115,14 +115,21 @@ class Outlook:
 
     def expired(self, *, page: int) -> Iterator[Unit]:
         """Read all candidates once; yield the units that the asked policy lets go."""
-        yield from self._survey.expired(page=page)
+        for _, unit in self.going(page=page):
+            yield unit
+
+    def going(self, *, page: int) -> Iterator[tuple[str, Unit]]:
+        """Yield these units, each after the name of its kind."""
+        for unit in self._survey.expired(page=page):
+            yield self._plan.kind, unit
         standings = self._around.standings(self._plan.rules.now)
         self._look_further(standings.ended, page=page)
         self._finish_held(standings)
         if self._calendar:
             self._finish_days()
         for survey in self._others:
-            yield from survey.expired(page=page)
+            for unit in survey.expired(page=page):
+                yield survey.report.kind, unit
             self.report.add(survey.report)
 
     def _note(self, page: Surveyed) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from afterrun.core.decided import deciders, of_the_young, tallied
 from afterrun.core.errors import StoreFailure
@@ -37,6 +37,12 @@ SAMPLE_A_PAGE: Final = 50
 MANY_GROUPS: Final = 0.8
 """Share of groups to units from which ``keep_last`` hardly lets anything go, and the plan says so."""
 
+WHOLE_RUNS: Final = ("tree", "directory")
+"""Kinds of units that are runs with all that belongs to them. An id alone is that of such a one."""
+
+Only: TypeAlias = "Collection[str] | Mapping[str, Collection[str]]"
+"""Ids of units, of whatever kind or by kind: a run may have the id of another run's generation."""
+
 NAMED: Final = 20
 """Oversized units that a report names one by one."""
 
@@ -44,6 +50,11 @@ UNDECIDED: Final = {
     "keep_last": "no unit that the other rules let go is among the newest",
     **dict.fromkeys(PERIODS, "no unit that the other rules let go is the newest of such a period"),
 }
+
+
+def only_of(only: Only | None, kind: str) -> Collection[str] | None:
+    """Return the ids that narrow what goes of one kind; ``None`` if nothing does."""
+    return only.get(kind, frozenset()) if isinstance(only, Mapping) else only
 
 
 class JudgedPage(NamedTuple):
@@ -284,12 +295,16 @@ class Survey:
             counts.decided = tallied(rules.policy, self._decided)
         report.notices.extend(self._advice(outside_recent=outside.recent))
 
+    def _decides_nothing(self, name: str) -> bool:
+        """Say whether a count keeps only what stays anyway: the current generation, which is no candidate."""
+        return (self._plan.kind, name, self._plan.rules.policy.keep_last) == ("generation", "keep_last", 1)
+
     def _advice(self, *, outside_recent: int) -> Iterator[str]:
         """Say what a careful reader of the policy would want to know."""
         policy, units = self._plan.rules.policy, self.report.units
         total = units.expired + units.recent
         for name in [*policy.counts, *(rule.name for rule in policy.rules if not outside_recent)]:
-            if not self._decided[name]:
+            if not self._decided[name] and not self._decides_nothing(name):
                 yield f"{name} decided nothing: {UNDECIDED.get(name, 'no unit is kept by it')}"
         if policy.counts:
             groups = self._store.groups(self._plan.rules.places)

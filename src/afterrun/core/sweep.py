@@ -17,7 +17,7 @@ from afterrun.core.errors import Refused, StoreFailure, UnitFailure
 from afterrun.core.events import BatchDone, BatchFailed, Event, Observer, PageRead, SweepEnded, UnitDeferred
 from afterrun.core.facts import Unit, key_text
 from afterrun.core.judge import Rules, Verdict, judge
-from afterrun.core.plan import MAX_UNIT_ROWS, NAMED, Plan, judged_pages, new_report, tally
+from afterrun.core.plan import MAX_UNIT_ROWS, NAMED, WHOLE_RUNS, Plan, judged_pages, new_report, tally
 from afterrun.core.report import Ended, Report
 from afterrun.core.store import Census, Cursor, Store, Transaction, Witness
 
@@ -47,6 +47,9 @@ class Clock(Protocol):
 
 class Deferrals(Protocol):
     """Memory of units that failed alone."""
+
+    def any(self) -> bool:
+        """Say whether there is any."""
 
     def waiting(self, unit: str) -> bool:
         """Say whether this unit is to be left alone in this sweep."""
@@ -162,13 +165,21 @@ class Sweep:
         return "completed"
 
     def _wanted(self, unit: Unit) -> bool:
-        text = key_text(unit.key)
-        if self._ask.only is not None and text not in self._ask.only:
+        if self._ask.only is not None and key_text(unit.key) not in self._ask.only:
             return False
-        if self._ask.deferrals.waiting(text):
+        deferrals = self._ask.deferrals
+        if deferrals.any() and any(map(deferrals.waiting, self._names(unit))):
             self.report.units.deferred += 1
             return False
         return True
+
+    def _names(self, unit: Unit) -> Sequence[str]:
+        """Return the names under which a unit may be deferred; the first is today's.
+
+        What is no whole run has its kind before its id, which a run may have, too. Earlier it had not.
+        """
+        text, kind = key_text(unit.key), self._ask.plan.kind
+        return (text,) if kind in WHOLE_RUNS else (f"{kind} {text}", text)
 
     def _enqueue(self, units: Sequence[Unit]) -> None:
         if not units:
@@ -366,8 +377,10 @@ class Sweep:
         report.longest_batch = max(report.longest_batch, held)
         self._weights.learn(rows=total, members=members)
         self._sizer.learn(rows=total, held=held, full=batch.full and self._narrowed is None)
-        for unit in going:
-            self._ask.deferrals.clear(key_text(unit.key))
+        if self._ask.deferrals.any():
+            for unit in going:
+                for name in self._names(unit):
+                    self._ask.deferrals.clear(name)
         self._tell(BatchDone(len(going), members, total, sum(skipped.values()), held))
 
     def _defer(self, unit: Unit, error: UnitFailure) -> None:
@@ -375,7 +388,10 @@ class Sweep:
         report.units.deferred += 1
         if error.kind == "oversized" and len(report.oversized) < NAMED:
             report.oversized.append(key_text(unit.key))
-        self._ask.deferrals.defer(key_text(unit.key), error.kind)
+        name, *earlier = self._names(unit)
+        for old in earlier:
+            self._ask.deferrals.clear(old)
+        self._ask.deferrals.defer(name, error.kind)
         self._tell(UnitDeferred(error.kind))
         self._narrowed, self._failed = None, 0
         self._deferred_in_a_row += 1
@@ -411,6 +427,8 @@ def changed(found: Unit, fresh: Unit | None, rules: Rules) -> str:
     """Say in a word why a unit may not go after all; an empty word if it is as it was found."""
     if fresh is None:
         return "gone"
+    if fresh == found:  # the same facts have the same verdict
+        return ""
     judgement = judge(fresh, rules)
     if judgement.verdict is not Verdict.EXPIRED:
         return judgement.reasons[0].name

@@ -10,7 +10,7 @@ from typing import Final
 
 from afterrun.core.guard import LARGE_COUNT, Count, Decision, counting_limit, decide, is_first_contact
 from afterrun.core.judge import Rules
-from afterrun.core.plan import Plan, count_expired, fingerprint, new_report
+from afterrun.core.plan import WHOLE_RUNS, Plan, count_expired, fingerprint, new_report
 from afterrun.core.policy import Policy
 from afterrun.core.report import Report
 from afterrun.core.store import Cursor
@@ -22,9 +22,6 @@ from afterrun.stores.sql.store import SqlStore
 
 PLAN_PAGE: Final = 1_000
 """Raw keys of a page of a plan that removes nothing."""
-
-WHOLE_RUNS: Final = ("tree", "directory")
-"""Kinds of units that are runs with all that belongs to them."""
 
 
 @dataclass(frozen=True, slots=True)

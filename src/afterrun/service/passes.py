@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from afterrun.core.errors import Refused
 from afterrun.core.facts import Key, Unit
 from afterrun.core.judge import Rules, Verdict, judge
-from afterrun.core.plan import Plan, Survey, make_plan
+from afterrun.core.plan import Only, Plan, Survey, make_plan, only_of
 from afterrun.core.policy import FOREVER, Policy
 from afterrun.core.report import Report
 from afterrun.core.store import Cursor, Store
@@ -151,10 +151,12 @@ def _goes(unit: Unit, plan: Plan | None) -> bool:
 class Surveys:
     """Counts every kind of unit of a store under a plan. Its report is whole once `expired` was read."""
 
-    def __init__(self, passes: Passes, *, only: Collection[str] | None = None) -> None:
+    def __init__(self, passes: Passes, *, only: Only | None = None) -> None:
         """Prepare; nothing is read yet."""
         self._looking = passes.looking
-        first, *self._others = [Survey(part.store, part.plan, only=only) for part in self._looking]
+        first, *self._others = [
+            Survey(part.store, part.plan, only=only_of(only, part.plan.kind)) for part in self._looking
+        ]
         self._first = first
         self.report: Report = first.report
         self.report.policy = passes.policy.canonical()

@@ -24,6 +24,10 @@ class RetryAll:
         """Write through to the store's state."""
         self._state = state
 
+    def any(self) -> bool:
+        """Say whether any unit is deferred."""
+        return self._state.any()
+
     def waiting(self, unit: str) -> bool:  # noqa: ARG002 - the protocol's signature
         """Leave no unit out: a person asked."""
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +12,7 @@ from afterrun.core.errors import Refused, StoreFailure, StoreLocked, UnitFailure
 from afterrun.core.guard import Decision
 from afterrun.core.inspection import Inspection
 from afterrun.core.outlook import Outlook
-from afterrun.core.plan import Survey
+from afterrun.core.plan import Only, Survey, only_of
 from afterrun.core.policy import Policy
 from afterrun.core.report import Report
 from afterrun.core.space import Reclaim, ReclaimOptions
@@ -46,7 +46,7 @@ from afterrun.stores.backups import backups_of
 from afterrun.stores.inspect import inspect_store
 from afterrun.stores.outlook import SqlSurroundings
 from afterrun.stores.reclaim import reclaim_space, survey_space
-from afterrun.stores.sql.backed import kinds_of
+from afterrun.stores.sql.backed_kinds import kinds_of
 from afterrun.stores.sql.backups import BackupKind, BackupOrder, Maker, Restored
 from afterrun.telemetry import Watched
 
@@ -106,13 +106,13 @@ class Retention:
         """Let go of the store."""
         self.store.close()
 
-    def survey(self, policy: Policy, *, only: Collection[str] | None = None) -> Surveys:
+    def survey(self, policy: Policy, *, only: Only | None = None) -> Surveys:
         """Prepare a plan that yields the units that would go, one by one; its report is whole at the end."""
         survey = Surveys(self._plan(policy), only=only)
         survey.report.file_before = survey.report.file_after = self.store.sizes().total
         return survey
 
-    def plan(self, policy: Policy, *, only: Collection[str] | None = None) -> Report:
+    def plan(self, policy: Policy, *, only: Only | None = None) -> Report:
         """Say what a policy would remove, what stays and why. Removes nothing.
 
         ``only`` narrows it to units with these ids, as in `prune`.
@@ -121,7 +121,7 @@ class Retention:
         self._interrupted.mention(report)
         return report
 
-    def _planned(self, policy: Policy, *, only: Collection[str] | None = None) -> Report:
+    def _planned(self, policy: Policy, *, only: Only | None = None) -> Report:
         began = self._clock.monotonic()
         survey = self.survey(policy, only=only)
         for _ in survey.expired(page=PLAN_PAGE):
@@ -161,12 +161,13 @@ class Retention:
         policy: Policy,
         *,
         options: SweepOptions | None = None,
-        only: Collection[str] | None = None,
+        only: Only | None = None,
         backup: BackupOrder | None = None,
     ) -> Report:
         """Remove what a policy lets go, at a person's word: no guard, and failed units are tried again.
 
-        ``only`` narrows it to units with these ids; it never adds any. With a ``backup``, only units that are
+        ``only`` narrows it to units with these ids, or with those of their kind; it never adds any. With a
+        ``backup``, only units that are
         in it go, and only as they are in it.
 
         Raises `StoreLocked`, `Refused` for a schema that may not be written to or a backup that cannot be
@@ -188,7 +189,9 @@ class Retention:
                 if maker is not None:
                     report = running.backed_up(maker, passes, options, only=only)
                 else:
-                    narrowed = {part.plan.kind: Narrowing(only) for part in passes.removing}
+                    narrowed = {
+                        part.plan.kind: Narrowing(only_of(only, part.plan.kind)) for part in passes.removing
+                    }
                     retry = RetryAll(state)
                     report = running.run(passes.removing, options, retry, narrowed=narrowed).report
                 report.policy = policy.canonical()
@@ -203,9 +206,8 @@ class Retention:
         if beyond:
             raise Refused(
                 "backup-kind",
-                f"a backup of a store of {self.store.profile_name} holds whole runs alone, and this policy "
-                f"lets units of the kind {min(beyond)} go: remove these by a policy of their own, with "
-                "--no-backup",
+                f"a backup of this store holds whole runs alone: a {min(beyond)} shares what it needs with "
+                "others. Remove units of that kind by a policy of their own, with --no-backup",
             )
         pace = options.pace(self.store.hold)
         return backups_of(self.store).maker(backup, pace=pace, clock=self._clock)

@@ -10,12 +10,12 @@ from typing import Final
 
 from afterrun.core.errors import StoreFailure, UnitFailure
 from afterrun.core.events import Event, Observer, SweepEnded
-from afterrun.core.plan import Plan
+from afterrun.core.plan import WHOLE_RUNS, Only, Plan
 from afterrun.core.report import COUNTED_ENDS, Report, UnitCounts
 from afterrun.core.space import ReclaimOptions
 from afterrun.core.store import Cursor, Witness
 from afterrun.core.sweep import Clock, Deferrals, Sweep, SweepRequest, check_census
-from afterrun.service.asking import PLAN_PAGE, WHOLE_RUNS
+from afterrun.service.asking import PLAN_PAGE
 from afterrun.service.interrupted import Interrupted
 from afterrun.service.options import SweepOptions
 from afterrun.service.passes import Pass, Passes, Surveys
@@ -206,9 +206,7 @@ class Running:
         self.state.save()
         return report
 
-    def backed_up(
-        self, maker: Maker, passes: Passes, options: SweepOptions, *, only: Collection[str] | None
-    ) -> Report:
+    def backed_up(self, maker: Maker, passes: Passes, options: SweepOptions, *, only: Only | None) -> Report:
         """Make one backup of all that is to go, then remove what is in it and has not changed."""
         for part in passes.removing:
             check_census(part.store.census(), profile=self.store.profile_name)

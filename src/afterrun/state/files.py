@@ -357,6 +357,10 @@ class StoreState:
         records = self._contents.records
         return bool(records) and records[-1].ended == STARTED and records[-1].at == self.now
 
+    def any(self) -> bool:
+        """Say whether any unit is deferred."""
+        return bool(self._contents.deferrals)
+
     def waiting(self, unit: str) -> bool:
         """Say whether a deferred unit is still to be left alone."""
         entry = self._contents.deferrals.get(unit)

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 
 from afterrun.core.errors import BackupFailed, Refused, StoreFailure, UnitFailure
 from afterrun.stores.sql.attached_units import BACKUP, AttachedUnits, digest
-from afterrun.stores.sql.backed import kinds_of
+from afterrun.stores.sql.backed_kinds import kinds_of
 from afterrun.stores.sql.sqlite import SQLite
 from afterrun.stores.sql.store import SqlStore
 

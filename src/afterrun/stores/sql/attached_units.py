@@ -48,16 +48,19 @@ class AttachedUnits:
         self.kept_blobs: Sequence[Part] = backed.blobs(schema=BACKUP)
         self._recalled: tuple[Sequence[Key], Sequence[bytes]] = ((), ())
         self._live_readers = [dialect.reader(self.select(part)) for part in self.live]
-        self._kept_readers = [dialect.reader(self.select(part)) for part in self.kept]
+        self._compared = [
+            [dialect.reader(self.select(part, but=backed.led)) for part in side]
+            for side in (self.live, self.kept)
+        ]
         self._link_readers = [dialect.reader(self.select(part)) for part in self.live_links]
         self._leading = [
             (live.table, dialect.reader(live.statement), dialect.reader(kept.statement))
             for live, kept in zip(backed.leads(), backed.leads(schema=BACKUP), strict=True)
         ]
 
-    def select(self, part: Part) -> sa.Select[tuple[object, ...]]:
+    def select(self, part: Part, *, but: Collection[str] = ()) -> sa.Select[tuple[object, ...]]:
         """Return the statement that reads the stored columns of a part's rows for some keys."""
-        columns = (part.table.c[name] for name in self.columns[part.name])
+        columns = (part.table.c[name] for name in self.columns[part.name] if name not in but)
         return sa.select(*columns).select_from(part.table).where(part.where)
 
     def rows(self, place: int, keys: Sequence[Key]) -> Iterator[object]:
@@ -82,7 +85,7 @@ class AttachedUnits:
         Nobody writes to that file meanwhile, so this is as good as reading it then.
         """
         keys = sorted_keys(units)
-        self._recalled = (keys, [self._content(reader, keys) for reader in self._kept_readers])
+        self._recalled = (keys, [self._content(reader, keys) for reader in self._compared[1]])
 
     def differing(self, units: Sequence[Unit]) -> Collection[Key]:
         """Return the keys of those units whose rows here and there are not exactly the same."""
@@ -122,9 +125,9 @@ class AttachedUnits:
         """Say whether here and there are the same rows of these keys, each as often, table by table."""
         recalled, contents = self._recalled
         if keys != recalled:  # some were left out since, so that what was read is of too many
-            contents = [self._content(reader, keys) for reader in self._kept_readers]
+            contents = [self._content(reader, keys) for reader in self._compared[1]]
         return all(
-            self._content(live, keys) == kept for live, kept in zip(self._live_readers, contents, strict=True)
+            self._content(live, keys) == kept for live, kept in zip(self._compared[0], contents, strict=True)
         )
 
     def _content(self, reader: Reader, keys: Sequence[Key]) -> bytes:

@@ -6,7 +6,7 @@ Several kinds have rows in the same tables. A backup holds them side by side, as
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import sqlalchemy as sa
@@ -42,6 +42,9 @@ class Backed(Protocol):
     is_back: str
     """What is said of a unit that is not put back since something of it is in the store again."""
 
+    led: Collection[str]
+    """Columns by which its rows lead to others, and which removals lead on: no comparison asks for them."""
+
     def parts(self, *, schema: str | None = None) -> Sequence[Part]:
         """Return its rows in order of removal; ``schema`` names an attached database with such tables."""
 
@@ -71,17 +74,6 @@ class Backed(Protocol):
         """Say why the store, as it is within this transaction, cannot take one of these units back."""
 
 
-def kinds_of(store: SqlStore) -> Mapping[str, Backed]:
-    """Return the kinds of units that backups of a store can hold, in the order in which they are put back.
-
-    Trees come first. Their tables are those of all kinds.
-    """
-    generation = store.profile.units.generation
-    kinds: list[Backed] = [BackedTrees(store)]
-    kinds += [] if generation is None else [BackedGenerations(store, generation)]
-    return {kind.kind: kind for kind in kinds}
-
-
 def check_kinds(found: Collection[str], known: Collection[str]) -> None:
     """Make sure that a backup holds units of known kinds alone. Raises `Refused`."""
     strange = set(found) - set(known)
@@ -99,6 +91,7 @@ class BackedTrees:
     kind = "tree"
     width = 1
     is_back = "the store has a run or rows with an id of this tree again, and they differ"
+    led: Collection[str] = ()
 
     def __init__(self, store: SqlStore) -> None:
         """Take a store."""
@@ -182,6 +175,7 @@ class BackedGenerations:
     kind = "generation"
     width = 2
     is_back = "the store has this generation, or rows of it, again, and they differ"
+    led: Collection[str] = ()
 
     def __init__(self, store: SqlStore, generation: Generation) -> None:
         """Compile what asks for the runs of generations."""

@@ -19,7 +19,8 @@ from psycopg import sql
 
 from afterrun.core.errors import StoreFailure, UnitFailure
 from afterrun.core.facts import Key, Unit, key_text
-from afterrun.stores.sql.backed import Backed, kinds_of
+from afterrun.stores.sql.backed import Backed
+from afterrun.stores.sql.backed_kinds import kinds_of
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.parts import Part
 from afterrun.stores.sql.postgres import Postgres
