@@ -12,7 +12,7 @@ from afterrun.core.errors import Refused, UsageError
 from afterrun.core.inspection import Inspection, age_rules
 from afterrun.core.judge import Rules
 from afterrun.core.outlook import Outlook
-from afterrun.core.plan import Only, Survey
+from afterrun.core.plan import Survey
 from afterrun.core.policy import Policy
 from afterrun.core.report import Report
 from afterrun.core.space import Reclaim, ReclaimOptions
