@@ -53,9 +53,14 @@ def detect(tables: Iterable[str], profiles: Iterable[Profile]) -> Profile:
     )
 
 
-def version_table(profile: Profile, tables: Container[str]) -> str:
-    """Return the table that holds the schema's version: the first that exists, or the profile's own word."""
+def version_table(profile: Profile, tables: Container[str]) -> str | None:
+    """Return the table that holds the schema's version: the first that exists, or the profile's own word.
+
+    Nothing where the engine keeps no version.
+    """
     source = profile.detect.version
+    if source is None:
+        return None
     return next((name for name in (source.table, *source.alternatives) if name in tables), source.table)
 
 
@@ -63,12 +68,15 @@ def mentioned_tables(profile: Profile) -> frozenset[str]:
     """Return every table that a profile names."""
     tree = profile.units.tree
     version = profile.detect.version
-    names = {tree.table, version.table, *version.alternatives, *profile.detect.tables, *profile.detect.known}
+    names = {tree.table, *profile.detect.tables, *profile.detect.known}
+    names.update((version.table, *version.alternatives) if version else ())
     names.update(name for wanted in profile.detect.sets for name in wanted)
     names.update(owned.table for owned in tree.owned)
     names.update(owned.via.table for owned in tree.owned if owned.via)
     names.update(edge.via.table for edge in tree.edges if edge.via)
     names.update(lookup.table for lookup in tree.lookup.values())
+    names.update(source.rows.table for source in (*tree.end, *tree.seen) if source.rows)
+    names.update(part.table for part in tree.unlinked)
     names.update(protection.table for protection in tree.protect if protection.table)
     generation = profile.units.generation
     if generation is not None:
@@ -103,7 +111,8 @@ def shape_digest(profile: Profile, shapes: Mapping[str, TableShape]) -> str:
     """
     relevant = (mentioned_tables(profile) & shapes.keys()) | unmentioned_references(profile, shapes)
     # where several engines' tables share a schema, another one's may have the name of an alternative
-    relevant -= {*profile.detect.version.alternatives} - {version_table(profile, shapes)}
+    alternatives = profile.detect.version.alternatives if profile.detect.version else ()
+    relevant -= {*alternatives} - {version_table(profile, shapes)}
     text = json.dumps(
         {
             name: [

@@ -38,12 +38,12 @@ class Detect(Model):
     an equal shape counts as read, too. ``key_columns`` are column names by which the engine refers to a run:
     a table that has one, and that the profile does not mention, may need the run. ``known`` are tables that
     were looked at and need nothing. ``places`` are where the engine keeps its store unless it is told
-    otherwise.
+    otherwise. An engine without a ``version`` is told apart by the shape of its tables alone.
     """
 
     tables: tuple[Name, ...] = Field(min_length=1)
     either: tuple[tuple[Name, ...], ...] = ()
-    version: VersionSource
+    version: VersionSource | None = None
     read: dict[str, Digest] = Field(default_factory=dict)
     key_columns: tuple[Name, ...] = ()
     known: tuple[Name, ...] = ()
@@ -64,8 +64,19 @@ class Lookup(Model):
     on: dict[Name, Name] = Field(min_length=1)
 
 
+class EndRows(Model):
+    """Rows of another table that tell a run's time: ``on`` maps their columns to those of the run's own row.
+
+    Only those that pass ``where`` count.
+    """
+
+    table: Name
+    on: dict[Name, Name] = Field(min_length=1)
+    where: dict[Name, Condition] = Field(default_factory=dict)
+
+
 class EndSource(Model):
-    """A column that may hold the end time, and how it spells it.
+    """A column that may hold the end time, and how it spells it; with ``rows``, the newest of theirs.
 
     The first source that is not NULL decides. ``rare`` says that only rows from before an engine's upgrade
     need this source, so a sweep looks for them now and then and not each time.
@@ -74,6 +85,12 @@ class EndSource(Model):
     column: Name
     format: TimeFormat
     rare: StrictBool = False
+    rows: EndRows | None = None
+
+    @property
+    def label(self) -> str:
+        """Return what people call it: its column, after the table where that is another one."""
+        return self.column if self.rows is None else f"{self.rows.table}.{self.column}"
 
 
 class Via(Model):
@@ -143,6 +160,18 @@ class Owned(Model):
     optional: StrictBool = False
 
 
+class Unlinked(Model):
+    """Rows that refer to a run and stay when it goes: the database itself then empties their ``column``.
+
+    A foreign key with SET NULL does that, or a trigger of the engine's, which is listed as known.
+    ``optional`` tables exist in some versions of the schema only.
+    """
+
+    table: Name
+    column: Name
+    optional: StrictBool = False
+
+
 class Elsewhere(Model):
     """Rows of runs in a table that may lie in another database, which the user names.
 
@@ -165,7 +194,8 @@ class Tree(Model):
 
     ``live`` groups the words of live states the way the engine's partial indexes spell them. ``owned`` is the
     order of removal: what would harm most if it stayed alone goes first; the run's own row is always last.
-    ``elsewhere`` are tables like these that may lie in another database.
+    ``unlinked`` are rows that stay and lose their link to the run. ``elsewhere`` are tables like the owned
+    ones that may lie in another database.
     ``idempotency_key`` is the column that keeps the engine from running the same request twice.
     ``seen`` are time columns that tell when a run was made and last written, better with an index.
     With ``records``, a run is all rows with one key, and code of that name tells its status, which is no
@@ -187,6 +217,7 @@ class Tree(Model):
     lookup: dict[Word, Lookup] = Field(default_factory=dict)
     protect: tuple[Protection, ...] = ()
     owned: tuple[Owned, ...] = ()
+    unlinked: tuple[Unlinked, ...] = ()
     elsewhere: tuple[Elsewhere, ...] = ()
     idempotency_key: Name | None = None
     records: Records | None = None
@@ -200,7 +231,8 @@ class Tree(Model):
     def _leaves_to_code(self) -> Self:
         """Refuse what code for records would not look at, and a spelling that only such code reads."""
         others = (self.seen, self.edges, self.group, self.lookup, self.protect, self.idempotency_key)
-        if self.records is not None and any(others):
+        more = (self.unlinked, any(source.rows for source in self.end))
+        if self.records is not None and any((*others, *more)):
             raise ValueError("with records, their code tells what a run is: give table, key, end and owned")
         if self.records is None and any(part.format == "uuid6" for part in (*self.end, *self.seen)):
             raise ValueError("no database reads the time of a uuid6: only records have it")
@@ -223,6 +255,7 @@ class Tree(Model):
                 hint = did_you_mean(alias, self.lookup)
                 raise ValueError(f"{column!r} uses a lookup {alias!r} that is not defined{hint}")
         self._check_owned_order()
+        self._check_unlinked()
         elsewhere = [part.table for part in self.elsewhere]
         if len(set(elsewhere)) < len(elsewhere):
             raise ValueError("elsewhere lists a table twice")
@@ -232,7 +265,7 @@ class Tree(Model):
         own = [
             column for protection in self.protect if protection.table is None for column in protection.where
         ]
-        times = [source.column for source in (*self.end, *self.seen)]
+        times = [source.column for source in (*self.end, *self.seen) if source.rows is None]
         return [self.status, *self.group, *times, *own]
 
     def _check_owned_order(self) -> None:
@@ -245,6 +278,12 @@ class Tree(Model):
             if owned.via is not None and owned.via.table in gone:
                 raise ValueError(f"{owned.table} is found through {owned.via.table}, which goes before it")
             gone.add(owned.table)
+
+    def _check_unlinked(self) -> None:
+        gone = {self.table, *(owned.table for owned in self.owned)}
+        lost = [part.table for part in self.unlinked if part.table in gone]
+        if lost:
+            raise ValueError(f"{lost[0]} goes with its runs, so no row of it stays unlinked")
 
 
 class Units(Model):

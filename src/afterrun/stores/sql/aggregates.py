@@ -158,19 +158,19 @@ class Aggregates:
         self, stream: int, cutoff: Instant, after: Scalar
     ) -> tuple[sa.Select[Any], dict[str, object]]:
         """Return the statement that counts the ended roots of one stream, by its index."""
-        facts, column = self._facts, self._tree.end[stream].column
+        facts, source = self._facts, self._tree.end[stream]
         parameters: dict[str, object] = {}
         where = [self._in_stream(stream, cutoff, parameters)]
         if after is not None:
             parameters["ended"] = self._dialect.bind(after)
             ended = self._dialect.parameter("ended", after)
-            where.append(facts.binding.address(facts.runs, column) >= ended)
+            where.append(facts.ends.raw(facts.runs, source) >= ended)
         statement = (
             sa.select(sa.func.count())
             .select_from(self._roots())
             .where(self._is_root(), one_of(self._status, self._tree.terminal), *where)
         )
-        index = self._candidates.index(column)
+        index = self._candidates.index(source)
         return self._dialect.hint(statement, facts.runs, index), parameters
 
     def outside(self, *, cutoff: Instant | None, now: Instant) -> Outside:
@@ -264,11 +264,11 @@ class Aggregates:
 
     def _in_stream(self, stream: int, cutoff: Instant, parameters: dict[str, object]) -> Column:
         """Return the condition under which a page of this stream meets a row."""
-        binding, runs = self._facts.binding, self._facts.runs
+        ends, runs = self._facts.ends, self._facts.runs
         source = self._tree.end[stream]
-        column = binding.address(runs, source.column)
-        parameters[f"bound{stream}"] = self._dialect.bound(cutoff, column, source.format)
-        earlier = [binding.address(runs, other.column).is_(None) for other in self._tree.end[:stream]]
+        column = ends.raw(runs, source)
+        parameters[f"bound{stream}"] = ends.bound(runs, source, cutoff)
+        earlier = [ends.raw(runs, other).is_(None) for other in self._tree.end[:stream]]
         return sa.and_(column.is_not(None), column < sa.bindparam(f"bound{stream}"), *earlier)
 
     def _beyond(self, cutoff: Instant | None, parameters: dict[str, object]) -> Column:

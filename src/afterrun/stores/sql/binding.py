@@ -18,7 +18,7 @@ from afterrun.core.tree import TreeModel
 from afterrun.profiles import Profile
 from afterrun.profiles.detect import mentioned_tables, unmentioned_references, version_table
 from afterrun.profiles.generation import GenerationRows
-from afterrun.profiles.model import Owned, Protection, Tree, Via
+from afterrun.profiles.model import EndSource, Owned, Protection, Tree, Unlinked, Via
 from afterrun.stores.sql.dialect import Column, Dialect
 
 MAX_DIGITS: Final = 19
@@ -165,6 +165,7 @@ class Binding:
         links: set[tuple[str, tuple[str, ...]]] = {(owned.table, (owned.column,)) for owned in self.owned}
         links.update((self.tree.table, (edge.column,)) for edge in self.tree.edges if edge.via is None)
         links.update((owned.via.table, (owned.via.owner,)) for owned in self.owned if owned.via)
+        links.update((part.table, (part.column,)) for part in self.tree.unlinked)
         links.update(
             (str(protection.table), (str(protection.column),))
             for protection in self.protect
@@ -271,11 +272,31 @@ class Binding:
                 if column not in shape.columns:
                     yield f"the table {table} has no column {column}{did_you_mean(column, shape.columns)}"
         yield from self._ambiguous_keys()
+        yield from self._slow_times()
+
+    def _times(self) -> Sequence[EndSource]:
+        return (*self.tree.end, *self.tree.seen)
+
+    def _slow_times(self) -> Iterator[str]:
+        """Yield tables in which no index finds the rows that tell a run's time: each run would read all."""
+        wanted = {(source.rows.table, tuple(source.rows.on)) for source in self._times() if source.rows}
+        for table, columns in sorted(wanted):
+            shape = self._shapes.get(table)
+            if shape is None or not set(columns) <= set(shape.columns):
+                continue
+            firsts = {index.columns[:1] for index in self.dialect.indexes(table)} | {shape.primary_key[:1]}
+            if not any((column,) in firsts for column in columns):
+                yield (
+                    f"no index serves {table} ({', '.join(columns)}), so the time of each run would take a "
+                    f"look at all of {table}: its owner should index this column"
+                )
 
     def _optional(self) -> set[str]:
         """Return the tables that need not exist: they are optional wherever the profile names them."""
         generation = self.profile.units.generation
-        parts: list[Owned | Protection | GenerationRows] = [*self.tree.owned, *self.tree.protect]
+        tree = self.tree
+        parts: list[Owned | Protection | Unlinked | GenerationRows] = [*tree.owned, *tree.protect]
+        parts += tree.unlinked
         parts += [] if generation is None else generation.rows
         firm = {*self.profile.detect.tables, *(part.table for part in parts if not part.optional)}
         return {part.table for part in parts if part.optional and part.table is not None} - firm
@@ -315,7 +336,7 @@ class Binding:
 
         need(tree.table, tree.key)
         own = (protection.where for protection in tree.protect if protection.table is None)
-        addressed = [*tree.told, *(source.column for source in (*tree.end, *tree.seen))]
+        addressed = [*tree.told, *(source.column for source in self._times() if source.rows is None)]
         addressed += [column for where in own for column in where]
         addressed += [edge.column for edge in tree.edges]
         addressed += [tree.idempotency_key] if tree.idempotency_key else []
@@ -333,15 +354,24 @@ class Binding:
                 columns = [protection.column, protection.by_live]
                 columns += [protection.overdue.column] if protection.overdue else []
                 need(protection.table, *protection.where, *(column for column in columns if column))
-        for table, names in (*self._version_columns(), *self._generation_columns(), *self._blob_columns()):
+        more = (*self._version_columns(), *self._generation_columns(), *self._blob_columns())
+        for table, names in (*self._time_columns(), *more):
             need(table, *names)
         return needed
 
+    def _time_columns(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield the tables that tell a run's time by their rows, or lose a link to it, with columns."""
+        for rows, column in ((source.rows, source.column) for source in self._times()):
+            if rows is not None:
+                yield rows.table, (column, *rows.on, *rows.where)
+                yield self.tree.table, tuple(rows.on.values())
+        yield from ((part.table, (part.column,)) for part in self.tree.unlinked)
+
     def _version_columns(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield where the version stands, unless a store may be without."""
-        version = self.profile.detect.version
-        if self.version_table in self._shapes or not version.optional:
-            yield self.version_table, (version.column,)
+        version, table = self.profile.detect.version, self.version_table
+        if version is not None and table is not None and (table in self._shapes or not version.optional):
+            yield table, (version.column,)
 
     def _generation_columns(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield the tables that the profile names for generations, each with columns of it."""

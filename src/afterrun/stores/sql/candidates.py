@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from afterrun.core.facts import Row, Scalar, Status, readable
 from afterrun.core.store import Cursor, Stream
 from afterrun.core.times import Instant
+from afterrun.profiles.model import EndSource
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.facts import Facts
 from afterrun.stores.sql.literals import one_of
@@ -69,15 +70,16 @@ class Candidates:
         self._window: _Window | None = None
         self._ties: _Ties | None = None
         self.streams = tuple(
-            Stream(source.column, self.index(source.column) is not None, source.rare)
-            for source in self._tree.end
+            Stream(source.label, self.index(source) is not None, source.rare) for source in self._tree.end
         )
 
-    def index(self, column: str) -> str | None:
-        """Return the index of the run table that orders an end source, if there is one."""
-        if column not in self._facts.runs.c:  # a lookup's column orders no index of the run table
+    def index(self, source: EndSource) -> str | None:
+        """Return the index of the run table that orders an end source: none does by other rows' columns."""
+        if not self._facts.ends.is_own(
+            self._facts.runs, source
+        ):  # another row's column orders no index of it
             return None
-        return self._facts.binding.index(self._tree.table, column)
+        return self._facts.binding.index(self._tree.table, source.column)
 
     def page(self, cursor: Cursor, *, cutoff: Instant, limit: int) -> RawPage:
         """Return the next raw keys after the cursor, of which those that are ended roots come as rows."""
@@ -181,9 +183,7 @@ class Candidates:
         }
 
     def _bound(self, stream: int, cutoff: Instant) -> object:
-        source = self._tree.end[stream]
-        column = self._facts.binding.address(self._facts.runs, source.column)
-        return self._dialect.bound(cutoff, column, source.format)
+        return self._facts.ends.bound(self._facts.runs, self._tree.end[stream], cutoff)
 
     def statements(self, stream: int, limit: int) -> Iterator[tuple[str, sa.Select[Any]]]:
         """Yield what the pages of a stream are made of, each with the name of its position."""
@@ -236,17 +236,24 @@ class Candidates:
         tree, binding = self._tree, self._facts.binding
         runs = binding.table(tree.table, "k")
         indexed = self.streams[stream].indexed
-        source = runs if indexed else binding.with_lookups(runs)
-        column = binding.address(runs, tree.end[stream].column)
+        source = self._source(stream, runs)
+        column = self._facts.ends.raw(runs, tree.end[stream])
         tie = self._dialect.tie(tree.table, "k", runs.c[tree.key])
         where = self._place(stream, position, cursor)
         statement: sa.Select[Any] = (
             sa.select(column.label("ended"), tie.label("tie")).select_from(source).where(*where)
         )
-        statement = self._dialect.hint(statement, runs, self.index(tree.end[stream].column))
+        statement = self._dialect.hint(statement, runs, self.index(tree.end[stream]))
         sorts = position in ("tied", "alike") or not indexed or self._dialect.index_orders_ties
         order = [column, tie] if sorts else [column]
         return statement.order_by(*order).limit(limit).subquery("raw")
+
+    def _source(self, stream: int, runs: sa.FromClause) -> sa.FromClause:
+        """Return runs with what tells their times up to this stream."""
+        ends = self._facts.ends
+        if all(ends.is_own(runs, source) for source in self._tree.end[: stream + 1]):
+            return runs if self.streams[stream].indexed else self._facts.binding.with_lookups(runs)
+        return ends.join(runs)
 
     def _raw_named(self, stream: int) -> sa.Subquery:
         """Return given raw keys. Their time is looked at outside, so that they are not found by it.
@@ -255,11 +262,11 @@ class Candidates:
         """
         tree, binding = self._tree, self._facts.binding
         runs = binding.table(tree.table, "k")
-        column = binding.address(runs, tree.end[stream].column)
-        earlier = [binding.address(runs, source.column).is_(None) for source in tree.end[:stream]]
+        column = self._facts.ends.raw(runs, tree.end[stream])
+        earlier = self._earlier(runs, stream)
         ended = sa.case((sa.and_(*earlier), column)) if earlier else column
         tie = self._dialect.tie(tree.table, "k", runs.c[tree.key])
-        statement = sa.select(ended.label("ended"), tie.label("tie")).select_from(runs)
+        statement = sa.select(ended.label("ended"), tie.label("tie")).select_from(self._source(stream, runs))
         statement = statement.where(self._dialect.keys_in(runs.c[tree.key]))
         return statement.offset(sa.literal_column("0")).subquery("raw")
 
@@ -267,7 +274,7 @@ class Candidates:
         """Return the conditions under which a raw key is met after the cursor."""
         tree, binding = self._tree, self._facts.binding
         runs = binding.table(tree.table, "k")
-        column = binding.address(runs, tree.end[stream].column)
+        column = self._facts.ends.raw(runs, tree.end[stream])
         tie = self._dialect.tie(tree.table, "k", runs.c[tree.key])
         where: list[Column] = [column.is_not(None), column < sa.bindparam("bound")]
         ended = self._dialect.parameter("ended", cursor.end)
@@ -279,19 +286,21 @@ class Candidates:
             where.append(column >= ended)
         elif position == "later":
             where.append(column > ended)
-        where += [binding.address(runs, earlier.column).is_(None) for earlier in tree.end[:stream]]
+        where += self._earlier(runs, stream)
         if not self.streams[stream].indexed:
             where.append(one_of(binding.address(runs, tree.status), tree.terminal))
         return where
+
+    def _earlier(self, runs: sa.FromClause, stream: int) -> list[Column]:
+        """Return the conditions that no earlier source knows the end."""
+        return [self._facts.ends.raw(runs, earlier).is_(None) for earlier in self._tree.end[:stream]]
 
     def has_rows(self, stream: int) -> bool:
         """Say whether a stream has any ended row, of whatever age."""
         tree, binding = self._tree, self._facts.binding
         runs = binding.runs()
-        source = binding.with_lookups(runs)
-        where: list[Column] = [
-            binding.address(runs, earlier.column).is_(None) for earlier in tree.end[:stream]
-        ]
+        source = self._facts.ends.join(runs)
+        where = self._earlier(runs, stream)
         where.append(one_of(binding.address(runs, tree.status), tree.terminal))
         statement: sa.Select[Any] = (
             sa.select(sa.literal_column("1")).select_from(source).where(*where).limit(1)

@@ -13,12 +13,14 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from afterrun.core.facts import UNREADABLE, Flag, Key, Reason, Row, Unit, key_text
+from afterrun.core.facts import Flag, Key, Reason, Row, Unit, key_text
 from afterrun.core.tree import build_units, read_units
 from afterrun.profiles.model import Edge, Protection
 from afterrun.profiles.words import Condition
 from afterrun.stores.sql.binding import Binding, UnknownReference
+from afterrun.stores.sql.conditions import condition
 from afterrun.stores.sql.dialect import Column
+from afterrun.stores.sql.ends import Ends
 from afterrun.stores.sql.literals import literal, one_of
 
 GROUP_AT: Final = 4
@@ -33,6 +35,7 @@ class Facts:
         self.binding = binding
         self.dialect = binding.dialect
         self.tree = binding.tree
+        self.ends = Ends(binding)
         self.runs = binding.runs()
         self.key: Column = self.runs.c[self.tree.key]
         self.source, self.parent = self._lineage()
@@ -56,11 +59,11 @@ class Facts:
         self.flags = [*self._protections(), *map(self._unknown, binding.unknown_references())]
 
     def _lineage(self) -> tuple[sa.FromClause, Column]:
-        """Return the run table with its lookups and link rows, and the effective parent's key.
+        """Return the run table with its lookups, times and link rows, and the effective parent's key.
 
         A link that leads to no row counts as a parent that is missing, under the link's own value.
         """
-        source = self.binding.with_lookups(self.runs)
+        source = self.ends.join(self.runs)
         parents: list[Column] = []
         for place, edge in enumerate(self.tree.edges):
             if edge.via is None:
@@ -75,10 +78,7 @@ class Facts:
 
     def _end(self) -> Column:
         """Return the end: the first source that is not NULL decides, readable or not."""
-        sources = [
-            self.dialect.instant(self.binding.address(self.runs, source.column), source.format)
-            for source in self.tree.end
-        ]
+        sources = [self.ends.instant(self.runs, source) for source in self.tree.end]
         return sources[0] if len(sources) == 1 else sa.func.coalesce(*sources)
 
     def _keyed(self) -> Iterable[Column]:
@@ -129,23 +129,8 @@ class Facts:
         return self.runs.c[edge.column].in_(links)
 
     def condition(self, column: Column, test: Condition) -> Column:
-        """Return one test of the profile as a condition.
-
-        A NULL column fulfils ``not_in``, and a time that makes no sense is ``future``: unknown means keep.
-        """
-        parts: list[Column] = []
-        if test.equals is not None:
-            parts.append(column == literal(test.equals))
-        if test.in_ is not None:
-            parts.append(one_of(column, test.in_))
-        if test.not_in is not None:
-            parts.append(sa.or_(column.is_(None), ~one_of(column, test.not_in)))
-        if test.null is not None:
-            parts.append(column.is_(None) if test.null else column.is_not(None))
-        if test.future is not None:
-            instant = self.dialect.instant(column, test.future)
-            parts.append(sa.or_(instant > sa.bindparam("now"), instant == literal(UNREADABLE)))
-        return sa.and_(*parts)
+        """Return one test of the profile as a condition."""
+        return condition(self.dialect, column, test)
 
     def _protections(self) -> Iterable[tuple[Reason, bool, sa.Select[Any]]]:
         for protection in self.binding.protect:

@@ -234,19 +234,17 @@ def _times(facts: Facts) -> Mapping[str, Column]:
     times: dict[str, Column] = {}
     earlier: list[Column] = []
     for source in facts.tree.end:
-        column = facts.binding.address(facts.runs, source.column)
-        time = facts.dialect.instant(column, source.format)
+        time = facts.ends.instant(facts.runs, source)
         times[_name(source)] = sa.case((sa.and_(*earlier), time), else_=sa.null()) if earlier else time
-        earlier.append(column.is_(None))
+        earlier.append(facts.ends.raw(facts.runs, source).is_(None))
     for source in _signs(facts):
-        column = facts.binding.address(facts.runs, source.column)
-        times[_name(source)] = facts.dialect.instant(column, source.format)
+        times[_name(source)] = facts.ends.instant(facts.runs, source)
     return times
 
 
 def _name(source: EndSource) -> str:
     """Return the name of a source's time in a sub-select; a source for two purposes has one."""
-    return f"{source.format} of {source.column}"
+    return f"{source.format} of {source.label}"
 
 
 def _first(ends: Sequence[Column]) -> Column:
@@ -279,12 +277,7 @@ def _signs(facts: Facts) -> Sequence[EndSource]:
 
 def _seen(facts: Facts) -> list[Column]:
     """Return the times that tell of a run, the first of which says when it was made; 0 where unknown."""
-    return [
-        sa.func.coalesce(
-            facts.dialect.instant(facts.binding.address(facts.runs, source.column), source.format), literal(0)
-        )
-        for source in _signs(facts)
-    ]
+    return [sa.func.coalesce(facts.ends.instant(facts.runs, source), literal(0)) for source in _signs(facts)]
 
 
 def _age(seen: Sequence[Column], now: Instant) -> Column:

@@ -185,10 +185,11 @@ class SqlStore:
         return Schema(version, read, tuple(problems), tuple(self._notices()))
 
     def _read_version(self) -> str:
-        if self.binding.version_table not in self.dialect.shapes:
+        version, name = self.profile.detect.version, self.binding.version_table
+        if version is None or name is None or name not in self.dialect.shapes:
             return f"shape:{self.digest}"
-        versions = self.binding.table(self.binding.version_table)
-        column = versions.c[self.profile.detect.version.column]
+        versions = self.binding.table(name)
+        column = versions.c[version.column]
         row = self.dialect.execute(sa.select(sa.func.max(column)).select_from(versions))[0]
         return "unknown" if row[0] is None else str(row[0])
 
@@ -262,15 +263,12 @@ class SqlStore:
     def newest(self, now: Instant) -> Instant | None:
         """Return the newest time, not after ``now``, that the profile's columns show."""
         latest = sa.literal(now + micros(CLOCK_SKEW))
-        runs = self.binding.runs()
         times: list[Instant] = []
         for source in self.binding.tree.seen:
-            column = self.binding.address(runs, source.column)
+            column, origin = self.facts.ends.stored(source)
             instant = self.dialect.instant(column, source.format)
             credible = sa.and_(instant >= sa.literal(0), instant <= latest)
-            statement = sa.select(instant).where(column.is_not(None), credible)
-            if source.column not in runs.c:
-                statement = statement.select_from(self.binding.with_lookups(runs))
+            statement = sa.select(instant).select_from(origin).where(column.is_not(None), credible)
             rows = self.dialect.execute(statement.order_by(column.desc()).limit(1))
             times.extend(int(row[0]) for row in rows)
         return max(times, default=None)
@@ -457,9 +455,7 @@ class SqlStore:
 
     def cursor_at(self, stream: int, moment: Instant) -> Cursor:
         """Return the place in a stream where a page up to this instant ends: before all that ended then."""
-        source = self.binding.tree.end[stream]
-        column = self.binding.address(self.binding.runs(), source.column)
-        raw = self.dialect.bound(moment, column, source.format)
+        raw = self.facts.ends.bound(self.binding.runs(), self.binding.tree.end[stream], moment)
         return Cursor(stream, raw)  # type: ignore[arg-type]
 
     def check(self) -> Iterator[str]:
