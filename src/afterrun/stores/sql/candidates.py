@@ -228,25 +228,41 @@ class Candidates:
     def ties(self, cursor: Cursor, limit: int) -> sa.Select[Any]:
         """Return the statement for the keys, in order, that tie with the cursor's time and come after it."""
         runs = self._facts.binding.table(self._tree.table, "k")
-        tie = self._dialect.tie(self._tree.table, "k", runs.c[self._tree.key])
-        where = self._place(cursor.stream, "alike" if cursor.tie is None else "tied", cursor)
+        column, tie = self._times(cursor.stream, runs)
+        position = "alike" if cursor.tie is None else "tied"
+        where = [*self._place(column, tie, position, cursor), *self._eligible(cursor.stream, runs)]
         return sa.select(tie).select_from(runs).where(*where).order_by(tie).limit(limit)
 
+    def _times(self, stream: int, runs: sa.FromClause) -> tuple[Column, Column]:
+        """Return a stream's time, and what orders runs whose times are equal."""
+        tie = self._dialect.tie(self._tree.table, "k", runs.c[self._tree.key])
+        return self._facts.ends.raw(runs, self._tree.end[stream]), tie
+
     def _raw(self, stream: int, position: str, limit: int, cursor: Cursor) -> sa.Subquery:
-        tree, binding = self._tree, self._facts.binding
-        runs = binding.table(tree.table, "k")
+        runs = self._facts.binding.table(self._tree.table, "k")
         indexed = self.streams[stream].indexed
-        source = self._source(stream, runs)
-        column = self._facts.ends.raw(runs, tree.end[stream])
-        tie = self._dialect.tie(tree.table, "k", runs.c[tree.key])
-        where = self._place(stream, position, cursor)
+        source, eligible = self._source(stream, runs), self._eligible(stream, runs)
+        column, tie = self._times(stream, runs)
+        if self._tree.end[stream].rows is not None:
+            source = self._worked_out(source, column, tie, eligible)
+            column, tie, eligible = source.c.ended, source.c.tie, []
         statement: sa.Select[Any] = (
-            sa.select(column.label("ended"), tie.label("tie")).select_from(source).where(*where)
+            sa.select(column.label("ended"), tie.label("tie"))
+            .select_from(source)
+            .where(*self._place(column, tie, position, cursor), *eligible)
         )
-        statement = self._dialect.hint(statement, runs, self.index(tree.end[stream]))
+        statement = self._dialect.hint(statement, runs, self.index(self._tree.end[stream]))
         sorts = position in ("tied", "alike") or not indexed or self._dialect.index_orders_ties
         order = [column, tie] if sorts else [column]
         return statement.order_by(*order).limit(limit).subquery("raw")
+
+    @staticmethod
+    def _worked_out(
+        source: sa.FromClause, column: Column, tie: Column, eligible: Sequence[Column]
+    ) -> sa.Subquery:
+        """Return all runs, the time of each worked out once: the OFFSET keeps it from standing there twice."""
+        statement = sa.select(column.label("ended"), tie.label("tie")).select_from(source).where(*eligible)
+        return statement.offset(sa.literal_column("0")).subquery("timed")
 
     def _source(self, stream: int, runs: sa.FromClause) -> sa.FromClause:
         """Return runs with what tells their times up to this stream."""
@@ -270,12 +286,8 @@ class Candidates:
         statement = statement.where(self._dialect.keys_in(runs.c[tree.key]))
         return statement.offset(sa.literal_column("0")).subquery("raw")
 
-    def _place(self, stream: int, position: str, cursor: Cursor) -> list[Column]:
+    def _place(self, column: Column, tie: Column, position: str, cursor: Cursor) -> list[Column]:
         """Return the conditions under which a raw key is met after the cursor."""
-        tree, binding = self._tree, self._facts.binding
-        runs = binding.table(tree.table, "k")
-        column = self._facts.ends.raw(runs, tree.end[stream])
-        tie = self._dialect.tie(tree.table, "k", runs.c[tree.key])
         where: list[Column] = [column.is_not(None), column < sa.bindparam("bound")]
         ended = self._dialect.parameter("ended", cursor.end)
         if position in ("tied", "alike"):
@@ -286,9 +298,14 @@ class Candidates:
             where.append(column >= ended)
         elif position == "later":
             where.append(column > ended)
-        where += self._earlier(runs, stream)
+        return where
+
+    def _eligible(self, stream: int, runs: sa.FromClause) -> list[Column]:
+        """Return the conditions under which a run is of a stream at all."""
+        where = self._earlier(runs, stream)
         if not self.streams[stream].indexed:
-            where.append(one_of(binding.address(runs, tree.status), tree.terminal))
+            status = self._facts.binding.address(runs, self._tree.status)
+            where.append(one_of(status, self._tree.terminal))
         return where
 
     def _earlier(self, runs: sa.FromClause, stream: int) -> list[Column]:
