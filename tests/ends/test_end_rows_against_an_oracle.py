@@ -46,7 +46,7 @@ def age(job: Job, *, first: str) -> float | None:
 def root_of(job: Job, jobs: Mapping[int, Job]) -> int | None:
     """Climb to the root of a job; there is none in a circle."""
     passed = set()
-    while job.parent in jobs:
+    while job.parent is not None and job.parent in jobs:
         if job.id in passed:
             return None
         passed.add(job.id)

@@ -23,6 +23,11 @@ YEAR_2000: Final[Instant] = 946_684_800 * SECOND
 CLOCK_SKEW: Final = timedelta(minutes=5)
 """How far an end may lie after ``now`` before it counts as unknown."""
 
+WESTERNMOST: Final = timedelta(hours=12)
+"""How far the clocks of the westernmost zone are behind UTC."""
+EASTERNMOST: Final = timedelta(hours=14)
+"""How far those of the easternmost zone are ahead."""
+
 MAX_DURATION: Final = timedelta(days=36_500)
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 _DURATION: Final = re.compile(r"([0-9]{1,12})([smhdw])", re.ASCII)

@@ -13,7 +13,7 @@ from pydantic import Field, StrictBool, StrictInt, StringConstraints, model_vali
 from afterrun.core.errors import did_you_mean
 from afterrun.profiles.blobs import Blobs
 from afterrun.profiles.generation import Generation
-from afterrun.profiles.registry import Hook, KeepSet, Records, TimeFormat
+from afterrun.profiles.registry import EndFormat, Hook, KeepSet, Records, TimeFormat
 from afterrun.profiles.words import Condition, Digest, Model, Name, Place, Word
 
 
@@ -37,7 +37,8 @@ class Detect(Model):
     versions whose meaning was read from the engine, each with the digest of its shape: another version with
     an equal shape counts as read, too. ``key_columns`` are column names by which the engine refers to a run:
     a table that has one, and that the profile does not mention, may need the run. ``known`` are tables that
-    were looked at and need nothing. ``places`` are where the engine keeps its store unless it is told
+    were looked at and need nothing. ``triggers`` were looked at, too: those on its tables that a removal may
+    fire, whose work belongs to it. ``places`` are where the engine keeps its store unless it is told
     otherwise. An engine without a ``version`` is told apart by the shape of its tables alone.
     """
 
@@ -83,7 +84,7 @@ class EndSource(Model):
     """
 
     column: Name
-    format: TimeFormat
+    format: EndFormat
     rare: StrictBool = False
     rows: EndRows | None = None
 

@@ -260,7 +260,7 @@ class Candidates:
     def _worked_out(
         source: sa.FromClause, column: Column, tie: Column, eligible: Sequence[Column]
     ) -> sa.Subquery:
-        """Return all runs, the time of each worked out once: the OFFSET keeps it from standing there twice."""
+        """Return all runs, each time worked out once: the OFFSET keeps it from standing there twice."""
         statement = sa.select(column.label("ended"), tie.label("tie")).select_from(source).where(*eligible)
         return statement.offset(sa.literal_column("0")).subquery("timed")
 

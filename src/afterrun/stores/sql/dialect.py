@@ -15,7 +15,7 @@ from afterrun.core.inspection import TableSize
 from afterrun.core.space import GivenBack, Room, Space
 from afterrun.core.times import Instant
 from afterrun.profiles import TableShape
-from afterrun.profiles.registry import TimeFormat
+from afterrun.profiles.registry import EndFormat
 
 Column: TypeAlias = sa.ColumnElement[Any]
 Rows: TypeAlias = Sequence[Any]
@@ -64,6 +64,9 @@ class Dialect(Protocol):
 
     returns_removed: bool
     """Whether a DELETE can return the rows that it removes."""
+
+    known_triggers: bool
+    """Set to yes: the functions of triggers that a profile knows find the store's tables during a batch."""
 
     halt: Callable[[], bool]
     """Asked between statements, and while one works or waits for a lock, as far as the database allows: yes
@@ -133,13 +136,13 @@ class Dialect(Protocol):
     def bind(self, value: Scalar) -> object:
         """Return what to give for the parameter of `parameter`."""
 
-    def instant(self, column: Column, spelling: TimeFormat) -> Column:
+    def instant(self, column: Column, spelling: EndFormat) -> Column:
         """Return a column's time as an instant, `UNREADABLE` where it makes no sense; NULL stays NULL."""
 
-    def newest(self, column: Column, spelling: TimeFormat) -> Column:
+    def newest(self, column: Column, spelling: EndFormat) -> Column:
         """Return the newest time of a column in a group as `instant`; `UNREADABLE` if one makes no sense."""
 
-    def bound(self, instant: Instant, column: Column, spelling: TimeFormat) -> object:
+    def bound(self, instant: Instant, column: Column, spelling: EndFormat) -> object:
         """Return a raw value such that every such column before ``instant`` compares less than it."""
 
     def order_key(self, column: Column) -> Column:

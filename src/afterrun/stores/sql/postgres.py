@@ -22,7 +22,7 @@ from afterrun.core.schema_space import SchemaSpace
 from afterrun.core.space import GivenBack, Room
 from afterrun.core.times import CLOCK_SKEW, Instant, micros
 from afterrun.profiles import TableShape
-from afterrun.profiles.registry import TimeFormat
+from afterrun.profiles.registry import EndFormat
 from afterrun.stores.sql import postgres_keys, postgres_times
 from afterrun.stores.sql import postgres_rights as rights
 from afterrun.stores.sql import postgres_session as session
@@ -63,6 +63,7 @@ class Postgres:
     readers_block = False
     index_orders_ties = False
     has_lateral = True
+    known_triggers = False
     locks_rows = True
     returns_removed = True
     path = None
@@ -243,15 +244,15 @@ class Postgres:
         """Return a value."""
         return value
 
-    def instant(self, column: Column, spelling: TimeFormat) -> Column:
+    def instant(self, column: Column, spelling: EndFormat) -> Column:
         """Return microseconds; what makes no sense as a time is `UNREADABLE`."""
         return postgres_times.instant(column, spelling)
 
-    def newest(self, column: Column, spelling: TimeFormat) -> Column:
+    def newest(self, column: Column, spelling: EndFormat) -> Column:
         """Return the newest of a group; of a type of time, only that one is read."""
         return postgres_times.newest(column, spelling)
 
-    def bound(self, instant: Instant, column: Column, spelling: TimeFormat) -> object:
+    def bound(self, instant: Instant, column: Column, spelling: EndFormat) -> object:
         """Return a raw value that is later than every earlier one."""
         return postgres_times.bound(instant, column, spelling)
 
@@ -326,7 +327,8 @@ class Postgres:
         newer = [f"SET LOCAL transaction_timeout = {limit}".encode()] if self._has_transaction_timeout else []
         with classified():
             begin = b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-            driver.execute(b"; ".join([begin, *newer, IN_A_BATCH, _timeout(seconds * SHARE)]))
+            names = [session.names_within(self.schema)] if self.known_triggers else []
+            driver.execute(b"; ".join([begin, *newer, *names, IN_A_BATCH, _timeout(seconds * SHARE)]))
         self._deadline, self._allowed = time.monotonic() + seconds, seconds * SHARE
         try:
             yield

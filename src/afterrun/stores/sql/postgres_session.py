@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import psycopg
 import sqlalchemy as sa
-from psycopg import postgres
+from psycopg import postgres, sql
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
@@ -95,6 +95,16 @@ def prepare(driver: psycopg.Connection[Any], *, writable: bool) -> None:
     for name, value in WISHES.items():
         with suppress(psycopg.DataError, psycopg.ProgrammingError):
             driver.execute(SET, (name, value))
+
+
+def names_within(schema: str) -> bytes:
+    """Return what lets the functions of an engine's triggers find its tables, as its own sessions do.
+
+    For the rest of a transaction, and behind the server's own names.
+    """
+    return (
+        sql.SQL("SET LOCAL search_path = pg_catalog, {}, pg_temp").format(sql.Identifier(schema)).as_bytes()
+    )
 
 
 def pinned(url: URL, driver: psycopg.Connection[Any]) -> bool:

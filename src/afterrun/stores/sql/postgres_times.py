@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
 import sqlalchemy as sa
 
 from afterrun.core.facts import UNREADABLE
-from afterrun.core.times import YEAR_2000, Instant, to_datetime
-from afterrun.profiles.registry import TimeFormat
+from afterrun.core.times import EASTERNMOST, WESTERNMOST, YEAR_2000, Instant, micros, to_datetime
+from afterrun.profiles.registry import EndFormat
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.literals import literal
 from afterrun.stores.sql.postgres_types import Stored, type_of
@@ -18,29 +18,35 @@ from afterrun.stores.sql.postgres_types import Stored, type_of
 LATEST: Final[Instant] = 253_402_300_799_000_000
 """Last second of the year 9999; anything later is clamped to it."""
 
-SCALES: Final[Mapping[TimeFormat, int]] = {"epoch_s": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
+SCALES: Final[Mapping[EndFormat, int]] = {"epoch_s": 1_000_000, "epoch_ms": 1_000, "epoch_us": 1}
 MOMENTS: Final = ("timestamp with time zone", "timestamp without time zone")
 TEXT_TIME: Final = (
     "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])[ T]([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
     "([.][0-9]{1,9})?(Z|[+-](0[0-9]|1[0-5]):[0-5][0-9])?$"
 )
+TEXTS: Final[Sequence[EndFormat]] = ("text_utc", "text_local")
 DAYS: Final = 10
 """Characters of a date."""
 
 
-def instant(column: Column, spelling: TimeFormat) -> Column:
+def instant(column: Column, spelling: EndFormat) -> Column:
     """Return microseconds; what has another type, matches no pattern or is too early, is unreadable."""
     kind = column.type.kind if isinstance(column.type, Stored) else "any"
     if type_of(column) in MOMENTS:  # it says itself what it means, whatever another database needs
-        return _or_unreadable(column, _is_moment(column), _from_moment(column))
-    if spelling == "text_utc" and kind == "text":
-        return _or_unreadable(column, _is_written(column), _from_moment(_written(column)))
+        zoned = spelling != "text_local" or type_of(column) == MOMENTS[0]
+        read = _from_moment(column) if zoned else _latest(_from_moment(column))
+        return _or_unreadable(column, _is_moment(column), read)
+    if spelling in TEXTS and kind == "text":
+        read = _from_moment(_written(column))
+        if spelling == "text_local":
+            read = sa.case((_is_zoned(column), read), else_=_latest(read))
+        return _or_unreadable(column, _is_written(column), read)
     if spelling in SCALES and kind == "number":
         return _from_number(column, SCALES[spelling])
     return sa.case((column.is_(None), sa.null()), else_=_big(literal(UNREADABLE)))
 
 
-def newest(column: Column, spelling: TimeFormat) -> Column:
+def newest(column: Column, spelling: EndFormat) -> Column:
     """Return the newest time of a group; of a type of time only that one is read, as it sorts by time."""
     if type_of(column) in MOMENTS:
         return instant(sa.func.max(column, type_=column.type), spelling)
@@ -82,6 +88,17 @@ def _fixed(day: str) -> Column:
     return sa.literal_column(f"'{day}'")
 
 
+def _latest(read: Column) -> Column:
+    """Return the latest instant that a time without a zone may mean, and none later than the clock."""
+    latest = read + literal(micros(WESTERNMOST))
+    clock = sa.extract("epoch", sa.func.clock_timestamp()) * literal(1_000_000)
+    return sa.case(
+        (latest <= clock, latest),
+        (read - literal(micros(EASTERNMOST)) <= clock, clock),
+        else_=read,
+    )
+
+
 def _is_written(column: Column) -> Column:
     """Say whether text is a time: by its pattern, and by its day, as no 31st of February can be cast."""
     month = sa.func.substr(column, 1, 7)
@@ -95,13 +112,15 @@ def _is_written(column: Column) -> Column:
 
 
 def _written(column: Column) -> Column:
-    zoned = sa.case(
-        (column.op("~")(literal("(Z|[+-][0-9]{2}:[0-9]{2})$")), column), else_=column.op("||")(literal("Z"))
-    )
+    zoned = sa.case((_is_zoned(column), column), else_=column.op("||")(literal("Z")))
     return sa.cast(zoned, sa.DateTime(timezone=True))
 
 
-def bound(instant: Instant, column: Column, spelling: TimeFormat) -> object:
+def _is_zoned(column: Column) -> Column:
+    return column.op("~")(literal("(Z|[+-][0-9]{2}:[0-9]{2})$"))
+
+
+def bound(instant: Instant, column: Column, spelling: EndFormat) -> object:
     """Return the first raw value that is not before; for text, a day so late that no zone reaches it.
 
     For a column that cannot hold such times, nothing: no value of it compares less.

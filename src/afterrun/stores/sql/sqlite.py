@@ -28,7 +28,7 @@ from afterrun.core.inspection import TableSize
 from afterrun.core.space import FileSpace, GivenBack, Room
 from afterrun.core.times import Instant
 from afterrun.profiles import TableShape
-from afterrun.profiles.registry import TimeFormat
+from afterrun.profiles.registry import EndFormat
 from afterrun.stores.sql import sqlite_times
 from afterrun.stores.sql.dialect import Column, Index, Rows, Sizes
 from afterrun.stores.sql.sqlite_errors import classified, opening_error
@@ -66,6 +66,7 @@ class SQLite:
     readers_block = True
     index_orders_ties = True
     has_lateral = False
+    known_triggers = False
     locks_rows = False
     returns_removed = sqlite3.sqlite_version_info >= (3, 35)
 
@@ -256,15 +257,15 @@ class SQLite:
         """Return a value; text that is no UTF-8 as the bytes it was read from."""
         return encode(value) if is_broken(value) else value
 
-    def instant(self, column: Column, spelling: TimeFormat) -> Column:
+    def instant(self, column: Column, spelling: EndFormat) -> Column:
         """Return microseconds; what makes no sense as a time is `UNREADABLE`."""
         return sqlite_times.instant(column, spelling)
 
-    def newest(self, column: Column, spelling: TimeFormat) -> Column:
+    def newest(self, column: Column, spelling: EndFormat) -> Column:
         """Return the newest of a group: each is read by itself, since text does not sort by time."""
         return sqlite_times.newest(column, spelling)
 
-    def bound(self, instant: Instant, column: Column, spelling: TimeFormat) -> object:  # noqa: ARG002 - has no type here
+    def bound(self, instant: Instant, column: Column, spelling: EndFormat) -> object:  # noqa: ARG002 - has no type here
         """Return a raw value that is later than every earlier one."""
         return sqlite_times.bound(instant, spelling)
 

@@ -62,6 +62,7 @@ class SqlStore:
         ``reach`` are rows of its runs in other databases. They are closed with the store.
         """
         self.dialect = dialect
+        dialect.known_triggers = bool(profile.detect.triggers)
         self.profile = profile
         self.reach = reach or Reach()
         self.binding = Binding(dialect, profile)
