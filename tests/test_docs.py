@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from afterrun.profiles import Profile, blobs, generation, words
 from afterrun.profiles import model as profile_model
-from afterrun.profiles.registry import TimeFormat
+from afterrun.profiles.registry import EndFormat
 from engines.stores import age_runs, make_store
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -59,4 +59,4 @@ def test_every_key_of_a_profile_is_documented() -> None:
 def test_every_time_format_is_documented() -> None:
     """A spelling of time that the registry knows stands in the page on profiles."""
     page = (DOCS / "profiles.md").read_text("utf-8")
-    assert [name for name in get_args(TimeFormat) if f"`{name}`" not in page] == []
+    assert [name for name in get_args(EndFormat) if f"`{name}`" not in page] == []

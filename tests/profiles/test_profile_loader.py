@@ -103,11 +103,58 @@ def test_the_small_profile_is_valid() -> None:
             'table = "steps", column = "run", optinal = true',
             "units.tree.owned.0.optinal: unknown key (did you mean 'optional'?)",
         ),
+        (
+            'format = "epoch_ms" }]',
+            'format = "epoch_ms", rows = { table = "steps", no = {}, on = { run = "id" } } }]',
+            "units.tree.end.0.rows.no: unknown key (did you mean 'on'?)",
+        ),
     ],
 )
 def test_an_unknown_key_is_told_with_its_place(old: str, new: str, told: str) -> None:
     """At every level, a key that the model lacks is an error with its path and the nearest known one."""
     assert problems(changed(old, new)) == (told,)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (
+            'format = "epoch_ms" }]',
+            'format = "epoch_ms", rows = { table = "steps", on = { run = "id" },'
+            ' where = { due = { future = "epoch_ms" } } } }]',
+            "units.tree.end.0.rows: the rows that tell a time cannot depend on the clock: due has future",
+        ),
+        (
+            "owned = [",
+            'unlinked = [{ table = "steps", column = "run" }]\nowned = [',
+            "units.tree: steps goes with its runs, so no row of it stays unlinked",
+        ),
+        (
+            "owned = [",
+            'unlinked = [{ table = "runs", column = "base" }]\nowned = [',
+            "units.tree: runs goes with its runs, so no row of it stays unlinked",
+        ),
+    ],
+)
+def test_rows_that_tell_a_time_and_rows_that_stay_make_sense(old: str, new: str, told: str) -> None:
+    """A time does not change as the clock goes on, and what goes with a run loses no link to it."""
+    assert problems(changed(old, new)) == (told,)
+
+
+@pytest.mark.parametrize(
+    "place", ['where = { state = { in = ["waiting"] } }', "where = { hold = { equals = 1 } }"]
+)
+def test_a_lease_has_a_zone(place: str) -> None:
+    """A time in an unknown zone may be an end, never what a protection waits for."""
+    told = problems(changed(place, 'where = { until = { future = "text_local" } }'))
+    assert len(told) == 1
+    assert told[0].startswith("units.tree.protect.")
+
+
+def test_an_engine_may_keep_no_version() -> None:
+    """Its store is told by its shape alone."""
+    text = changed('version = { table = "version", column = "number" }\n', "")
+    assert load_profile(text, source="mine.toml").detect.version is None
 
 
 def test_all_faults_are_told_at_once() -> None:

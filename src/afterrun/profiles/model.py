@@ -75,6 +75,13 @@ class EndRows(Model):
     on: dict[Name, Name] = Field(min_length=1)
     where: dict[Name, Condition] = Field(default_factory=dict)
 
+    @model_validator(mode="after")
+    def _stands_still(self) -> Self:
+        moving = [name for name, test in self.where.items() if test.future is not None]
+        if moving:
+            raise ValueError(f"the rows that tell a time cannot depend on the clock: {moving[0]} has future")
+        return self
+
 
 class EndSource(Model):
     """A column that may hold the end time, and how it spells it; with ``rows``, the newest of theirs.

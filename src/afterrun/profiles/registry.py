@@ -14,7 +14,7 @@ TimeFormat = Literal["epoch_s", "epoch_ms", "epoch_us", "text_utc", "uuid6"]
 An id of UUID version 6 holds its time in an order that no database reads: only code from here takes it.
 """
 
-EndFormat = TimeFormat | Literal["text_local"]
+EndFormat = Literal["epoch_s", "epoch_ms", "epoch_us", "text_utc", "text_local", "uuid6"]
 """How a run's time is spelled: as any time, or as ISO 8601 text without a zone that nobody knows.
 
 Such a time counts as the latest moment that it may mean, in whatever zone, but as no later than the clock:
