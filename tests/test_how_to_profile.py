@@ -50,7 +50,7 @@ class Reader:
         self.lines: list[Line] = []
 
     def follow(self, *, only: str = "") -> None:
-        """Go through the page from its first block to its last; of shell lines run those with this in them."""
+        """Go through the page, first block to last; of shell lines those with ``only`` in them are run."""
         for found in BLOCK.finditer(TEXT):
             language, text = found[1], found[2]
             if language == "sh":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ engine = "Jobs"
 [detect]
 tables = ["jobs", "events"]
 [detect.read]
-"one" = "DIGEST"
+"one" = ""
 [units.tree]
 table = "jobs"
 key = "id"
@@ -67,11 +68,17 @@ def make(store: Loops, *ends: str) -> None:
     """Make the tables and write the profile, without a version and so read by its shape."""
     store.run(TABLES)
     text = PROFILE.replace("[END]", f"[{', '.join(ends or (NEWEST,))}]").replace("ROWS", ROWS)
-    path = store.folder / "jobs.toml"
-    path.write_text(text.replace("DIGEST", ""), encoding="utf-8")
+    (store.folder / "jobs.toml").write_text(text, encoding="utf-8")
+    note_shape(store)
+
+
+def note_shape(store: Loops) -> None:
+    """Write into the profile that a store of this shape was read."""
     with open_jobs(store, writable=False) as retention:
-        version = retention.store.schema().version
-    path.write_text(text.replace("DIGEST", version.removeprefix("shape:")), encoding="utf-8")
+        shape = retention.store.schema().version.removeprefix("shape:")
+    path = store.folder / "jobs.toml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(re.sub(r'"one" = "\w*"', f'"one" = "{shape}"', text), encoding="utf-8")
 
 
 def fill(store: Loops, jobs: Iterable[Job]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from afterrun import Budget, Policy, SweepOptions
+from afterrun import BackupOrder, Budget, Policy, SweepOptions
 from afterrun.core.errors import ProfileError
 from afterrun.stores.sql.store import SqlStore
 from pg_server import SUPERUSER, Database
@@ -184,6 +184,21 @@ def test_groups_are_tasks_and_queues(store: JobStore) -> None:
     store.age(OLD)
     store.prune(Policy(keep_last=1, keep_last_counts="any", group_by=("task_name",)))
     assert store.jobs() == {7, 10, CANCELLED, ABORTED, *ALIVE}
+
+
+def test_jobs_come_back_from_a_backup(store: JobStore) -> None:
+    """Row by row, without an event more: the engine's triggers see nothing that begins."""
+    store.age(OLD)
+    looks = [f"SELECT t::text FROM {{{table}}} AS t ORDER BY id" for table in ("jobs", "events")]
+    before = [store.rows(look) for look in looks]
+    file = store.folder / "removed.backup"
+    with store.retention() as opened:
+        assert opened.prune(MONTH, backup=BackupOrder(path=file)).units.removed == len(ENDED)
+        opened.restore(file, "6")
+        assert store.jobs() == {6, *ALIVE}
+        opened.restore(file)
+    assert [store.rows(look) for look in looks] == before
+    assert run_procrastinate("work", store)["status"] == "succeeded"
 
 
 def test_another_trigger_is_refused(store: JobStore) -> None:

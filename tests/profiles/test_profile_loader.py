@@ -120,8 +120,8 @@ def test_an_unknown_key_is_told_with_its_place(old: str, new: str, told: str) ->
     [
         (
             'format = "epoch_ms" }]',
-            'format = "epoch_ms", rows = { table = "steps", on = { run = "id" }, where = { due = LATER } } }]',
-            "units.tree.end.0.rows: the rows that tell a time cannot depend on the clock: due has future",
+            'format = "epoch_ms", rows = { table = "steps", on = { run = "id" }, where = { x = LATER } } }]',
+            "units.tree.end.0.rows: the rows that tell a time cannot depend on the clock: x has future",
         ),
         (
             "owned = [",
