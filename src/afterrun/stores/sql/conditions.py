@@ -10,8 +10,8 @@ from afterrun.stores.sql.dialect import Column, Dialect
 from afterrun.stores.sql.literals import literal, one_of
 
 
-def condition(dialect: Dialect, column: Column, test: Condition) -> Column:
-    """Return one test of the profile as a condition.
+def unknown_holds(dialect: Dialect, column: Column, test: Condition) -> Column:
+    """Return one test of what holds a unit, or tells of it, as a condition.
 
     A NULL column fulfils ``not_in``, and a time that makes no sense is ``future``: unknown means keep.
     """

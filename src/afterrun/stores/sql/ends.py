@@ -15,7 +15,7 @@ from sqlalchemy.sql.selectable import LateralFromClause
 from afterrun.core.times import Instant
 from afterrun.profiles.model import EndRows, EndSource
 from afterrun.stores.sql.binding import Binding
-from afterrun.stores.sql.conditions import condition
+from afterrun.stores.sql.conditions import unknown_holds
 from afterrun.stores.sql.dialect import Column
 
 TIME: Final = "t"
@@ -87,7 +87,7 @@ class Ends:
         """Return the sub-select that finds the newest time among the rows of one run."""
         rows, source = self._of_rows[place]
         other = self._binding.table(rows.table, f"{TIME}{place}")
-        tests = [condition(self._dialect, other.c[name], test) for name, test in rows.where.items()]
+        tests = [unknown_holds(self._dialect, other.c[name], test) for name, test in rows.where.items()]
         newest = self._dialect.newest(other.c[source.column], source.format).label("newest")
         on = [self._belongs(other, runs, rows.table, pair) for pair in rows.on.items()]
         return sa.select(newest).select_from(other).where(*on, *tests).correlate(runs)

@@ -18,7 +18,7 @@ from afterrun.core.tree import build_units, read_units
 from afterrun.profiles.model import Edge, Protection
 from afterrun.profiles.words import Condition
 from afterrun.stores.sql.binding import Binding, UnknownReference
-from afterrun.stores.sql.conditions import condition
+from afterrun.stores.sql.conditions import unknown_holds
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.ends import Ends
 from afterrun.stores.sql.literals import literal, one_of
@@ -130,7 +130,7 @@ class Facts:
 
     def condition(self, column: Column, test: Condition) -> Column:
         """Return one test of the profile as a condition."""
-        return condition(self.dialect, column, test)
+        return unknown_holds(self.dialect, column, test)
 
     def _protections(self) -> Iterable[tuple[Reason, bool, sa.Select[Any]]]:
         for protection in self.binding.protect:
