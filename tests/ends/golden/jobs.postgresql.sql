@@ -154,17 +154,41 @@ THEN CAST(least(t."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE 
 %(param_2)s::BIGINT ORDER BY t."at" DESC LIMIT %(param_3)s::INTEGER;
 
 -- newest kept
-SELECT ranked.ended, ranked.key, ranked.group0 FROM (SELECT row_number() OVER (PARTITION BY CAST(u."name" AS
-TEXT) COLLATE "C" ORDER BY newest0.newest DESC, u."id" DESC) AS position, newest0.newest AS ended, u."id" AS
-key, CAST(u."name" AS TEXT) COLLATE "C" AS group0 FROM "public"."jobs" AS u LEFT OUTER JOIN LATERAL (SELECT
-CASE WHEN (min(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN (t0."at" >= 946684800000) THEN CAST(least(t0."at",
+SELECT ranked.ended, ranked.key, ranked.group0 FROM (SELECT newest0.newest AS ended, u."id" AS key,
+row_number() OVER (PARTITION BY CAST(u."name" AS TEXT) COLLATE "C" ORDER BY newest0.newest DESC, u."id" DESC)
+AS position, CAST(u."name" AS TEXT) COLLATE "C" AS group0 FROM "public"."jobs" AS u LEFT OUTER JOIN LATERAL
+(SELECT CASE WHEN (min(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN (t0."at" >= 946684800000) THEN
+CAST(least(t0."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END) = -1) THEN
+CAST(-1 AS BIGINT) ELSE max(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN (t0."at" >= 946684800000) THEN
+CAST(least(t0."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END) END AS
+newest FROM "public"."events" AS t0 WHERE t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" != 'planned'))
+AS newest0 ON true LEFT OUTER JOIN "public"."jobs" AS p ON p."id" = u."parent" WHERE p."id" IS NULL AND
+(CAST(u."status" AS TEXT) COLLATE "C") = 'done' AND newest0.newest > 0 AND newest0.newest <=
+%(latest)s::BIGINT) AS ranked WHERE ranked.position = %(count)s;
+
+-- newest in slots
+SELECT ranked.ended, ranked.key, ranked.group0 FROM (SELECT newest0.newest AS ended, u."id" AS key,
+row_number() OVER (PARTITION BY CAST(u."name" AS TEXT) COLLATE "C", CAST(newest0.newest / 86400000000 AS
+INTEGER) ORDER BY newest0.newest DESC, u."id" DESC) AS position, CAST(u."name" AS TEXT) COLLATE "C" AS group0
+FROM "public"."jobs" AS u LEFT OUTER JOIN LATERAL (SELECT CASE WHEN (min(CASE WHEN (t0."at" IS NULL) THEN NULL
+WHEN (t0."at" >= 946684800000) THEN CAST(least(t0."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT)
+ELSE CAST(-1 AS BIGINT) END) = -1) THEN CAST(-1 AS BIGINT) ELSE max(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN
+(t0."at" >= 946684800000) THEN CAST(least(t0."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE
+CAST(-1 AS BIGINT) END) END AS newest FROM "public"."events" AS t0 WHERE t0."job" = u."id" AND (t0."kind" IS
+NULL OR t0."kind" != 'planned')) AS newest0 ON true LEFT OUTER JOIN "public"."jobs" AS p ON p."id" =
+u."parent" WHERE p."id" IS NULL AND (CAST(u."status" AS TEXT) COLLATE "C") IN ('done', 'failed') AND
+newest0.newest > 0 AND newest0.newest <= %(latest)s::BIGINT) AS ranked WHERE ranked.position = %(count)s;
+
+-- newest of all
+SELECT newest0.newest AS ended, u."id" AS key FROM "public"."jobs" AS u LEFT OUTER JOIN LATERAL (SELECT CASE
+WHEN (min(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN (t0."at" >= 946684800000) THEN CAST(least(t0."at",
 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END) = -1) THEN CAST(-1 AS BIGINT)
 ELSE max(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN (t0."at" >= 946684800000) THEN CAST(least(t0."at",
 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END) END AS newest FROM
 "public"."events" AS t0 WHERE t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" != 'planned')) AS newest0
 ON true LEFT OUTER JOIN "public"."jobs" AS p ON p."id" = u."parent" WHERE p."id" IS NULL AND (CAST(u."status"
-AS TEXT) COLLATE "C") = 'done' AND newest0.newest > 0 AND newest0.newest <= %(latest)s::BIGINT) AS ranked
-WHERE ranked.position = %(count)s;
+AS TEXT) COLLATE "C") IN ('done', 'failed') AND newest0.newest > 0 AND newest0.newest <= %(latest)s::BIGINT
+ORDER BY newest0.newest DESC, u."id" DESC LIMIT %(param_1)s::INTEGER OFFSET %(count)s::INTEGER - 1;
 
 -- groups
 SELECT count(*) AS count_1 FROM (SELECT DISTINCT CAST(u."name" AS TEXT) COLLATE "C" AS anon_2 FROM
@@ -175,6 +199,15 @@ CAST(-1 AS BIGINT) END) = -1) THEN CAST(-1 AS BIGINT) ELSE max(CASE WHEN (t0."at
 CAST(-1 AS BIGINT) END) END AS newest FROM "public"."events" AS t0 WHERE t0."job" = u."id" AND (t0."kind" IS
 NULL OR t0."kind" != 'planned')) AS newest0 ON true LEFT OUTER JOIN "public"."jobs" AS p ON p."id" =
 u."parent" WHERE p."id" IS NULL) AS anon_1;
+
+-- roots
+SELECT count(*) AS count_1 FROM "public"."jobs" AS u LEFT OUTER JOIN LATERAL (SELECT CASE WHEN (min(CASE WHEN
+(t0."at" IS NULL) THEN NULL WHEN (t0."at" >= 946684800000) THEN CAST(least(t0."at", 253402300799000) *
+CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END) = -1) THEN CAST(-1 AS BIGINT) ELSE max(CASE WHEN
+(t0."at" IS NULL) THEN NULL WHEN (t0."at" >= 946684800000) THEN CAST(least(t0."at", 253402300799000) *
+CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END) END AS newest FROM "public"."events" AS t0 WHERE
+t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" != 'planned')) AS newest0 ON true LEFT OUTER JOIN
+"public"."jobs" AS p ON p."id" = u."parent" WHERE p."id" IS NULL;
 
 -- outside 0
 SELECT CAST(u."status" AS TEXT) COLLATE "C" AS status, CASE WHEN (newest0.newest IS NULL) THEN 'unknown-end-

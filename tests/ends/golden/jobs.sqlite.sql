@@ -125,18 +125,18 @@ AS t WHERE t."at" IS NOT NULL AND CASE WHEN (t."at" IS NULL) THEN NULL WHEN (typ
 DESC LIMIT ? OFFSET ?;
 
 -- newest kept
-SELECT ranked.ended, ranked."key", ranked.group0 FROM (SELECT row_number() OVER (PARTITION BY u."name" COLLATE
-"BINARY" ORDER BY (SELECT CASE WHEN (min(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN
-('integer', 'real') AND t0."at" >= 946684800000) THEN CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER)
-ELSE -1 END) = -1) THEN -1 ELSE max(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer',
-'real') AND t0."at" >= 946684800000) THEN CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1
-END) END AS newest FROM "events" AS t0 WHERE t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" !=
-'planned')) DESC, u."id" COLLATE "BINARY" DESC) AS position, (SELECT CASE WHEN (min(CASE WHEN (t0."at" IS
+SELECT ranked.ended, ranked."key", ranked.group0 FROM (SELECT (SELECT CASE WHEN (min(CASE WHEN (t0."at" IS
 NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) THEN
 CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) = -1) THEN -1 ELSE max(CASE WHEN
 (t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) THEN
 CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) END AS newest FROM "events" AS t0 WHERE
-t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" != 'planned')) AS ended, u."id" AS "key", u."name"
+t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" != 'planned')) AS ended, u."id" AS "key", row_number()
+OVER (PARTITION BY u."name" COLLATE "BINARY" ORDER BY (SELECT CASE WHEN (min(CASE WHEN (t0."at" IS NULL) THEN
+NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) THEN CAST(min(t0."at" * 1000,
+253402300799000000) AS INTEGER) ELSE -1 END) = -1) THEN -1 ELSE max(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN
+(typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) THEN CAST(min(t0."at" * 1000,
+253402300799000000) AS INTEGER) ELSE -1 END) END AS newest FROM "events" AS t0 WHERE t0."job" = u."id" AND
+(t0."kind" IS NULL OR t0."kind" != 'planned')) DESC, u."id" COLLATE "BINARY" DESC) AS position, u."name"
 COLLATE "BINARY" AS group0 FROM "jobs" AS u LEFT OUTER JOIN "jobs" AS p ON p."id" = u."parent" WHERE p."id" IS
 NULL AND (u."status" COLLATE "BINARY") = 'done' AND (SELECT CASE WHEN (min(CASE WHEN (t0."at" IS NULL) THEN
 NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) THEN CAST(min(t0."at" * 1000,
@@ -150,9 +150,70 @@ NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) T
 253402300799000000) AS INTEGER) ELSE -1 END) END AS newest FROM "events" AS t0 WHERE t0."job" = u."id" AND
 (t0."kind" IS NULL OR t0."kind" != 'planned')) <= ?) AS ranked WHERE ranked.position = ?;
 
+-- newest in slots
+SELECT ranked.ended, ranked."key", ranked.group0 FROM (SELECT (SELECT CASE WHEN (min(CASE WHEN (t0."at" IS
+NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) THEN
+CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) = -1) THEN -1 ELSE max(CASE WHEN
+(t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) THEN
+CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) END AS newest FROM "events" AS t0 WHERE
+t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" != 'planned')) AS ended, u."id" AS "key", row_number()
+OVER (PARTITION BY u."name" COLLATE "BINARY", CAST((SELECT CASE WHEN (min(CASE WHEN (t0."at" IS NULL) THEN
+NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) THEN CAST(min(t0."at" * 1000,
+253402300799000000) AS INTEGER) ELSE -1 END) = -1) THEN -1 ELSE max(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN
+(typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) THEN CAST(min(t0."at" * 1000,
+253402300799000000) AS INTEGER) ELSE -1 END) END AS newest FROM "events" AS t0 WHERE t0."job" = u."id" AND
+(t0."kind" IS NULL OR t0."kind" != 'planned')) / 86400000000 AS INTEGER) ORDER BY (SELECT CASE WHEN (min(CASE
+WHEN (t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000)
+THEN CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) = -1) THEN -1 ELSE max(CASE WHEN
+(t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) THEN
+CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) END AS newest FROM "events" AS t0 WHERE
+t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" != 'planned')) DESC, u."id" COLLATE "BINARY" DESC) AS
+position, u."name" COLLATE "BINARY" AS group0 FROM "jobs" AS u LEFT OUTER JOIN "jobs" AS p ON p."id" =
+u."parent" WHERE p."id" IS NULL AND (u."status" COLLATE "BINARY") IN ('done', 'failed') AND (SELECT CASE WHEN
+(min(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >=
+946684800000) THEN CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) = -1) THEN -1 ELSE
+max(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >=
+946684800000) THEN CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) END AS newest FROM
+"events" AS t0 WHERE t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" != 'planned')) > 0 AND (SELECT CASE
+WHEN (min(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >=
+946684800000) THEN CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) = -1) THEN -1 ELSE
+max(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >=
+946684800000) THEN CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) END AS newest FROM
+"events" AS t0 WHERE t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" != 'planned')) <= ?) AS ranked
+WHERE ranked.position = ?;
+
+-- newest of all
+SELECT (SELECT CASE WHEN (min(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer',
+'real') AND t0."at" >= 946684800000) THEN CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1
+END) = -1) THEN -1 ELSE max(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real')
+AND t0."at" >= 946684800000) THEN CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) END AS
+newest FROM "events" AS t0 WHERE t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" != 'planned')) AS
+ended, u."id" AS "key" FROM "jobs" AS u LEFT OUTER JOIN "jobs" AS p ON p."id" = u."parent" WHERE p."id" IS
+NULL AND (u."status" COLLATE "BINARY") IN ('done', 'failed') AND (SELECT CASE WHEN (min(CASE WHEN (t0."at" IS
+NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) THEN
+CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) = -1) THEN -1 ELSE max(CASE WHEN
+(t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) THEN
+CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) END AS newest FROM "events" AS t0 WHERE
+t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" != 'planned')) > 0 AND (SELECT CASE WHEN (min(CASE WHEN
+(t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) THEN
+CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) = -1) THEN -1 ELSE max(CASE WHEN
+(t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) THEN
+CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) END AS newest FROM "events" AS t0 WHERE
+t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" != 'planned')) <= ? ORDER BY (SELECT CASE WHEN (min(CASE
+WHEN (t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000)
+THEN CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) = -1) THEN -1 ELSE max(CASE WHEN
+(t0."at" IS NULL) THEN NULL WHEN (typeof(t0."at") IN ('integer', 'real') AND t0."at" >= 946684800000) THEN
+CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) END AS newest FROM "events" AS t0 WHERE
+t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" != 'planned')) DESC, u."id" COLLATE "BINARY" DESC LIMIT
+? OFFSET ? - 1;
+
 -- groups
 SELECT count(*) AS count_1 FROM (SELECT DISTINCT u."name" COLLATE "BINARY" AS anon_2 FROM "jobs" AS u LEFT
 OUTER JOIN "jobs" AS p ON p."id" = u."parent" WHERE p."id" IS NULL) AS anon_1;
+
+-- roots
+SELECT count(*) AS count_1 FROM "jobs" AS u LEFT OUTER JOIN "jobs" AS p ON p."id" = u."parent" WHERE p."id" IS
+NULL;
 
 -- outside 0
 SELECT u."status" COLLATE "BINARY" AS status, CASE WHEN ((SELECT CASE WHEN (min(CASE WHEN (t0."at" IS NULL)
