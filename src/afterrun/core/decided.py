@@ -119,7 +119,8 @@ class _Rulings:
         for name, units in self._policy.caps.items():
             limit = format_size(units) if name == "cap_bytes" else units
             if cap is None or cap.name != name:
-                yield Ruling(name, limit, keeps=False, says="no unit is beyond it")
+                says = "no unit is beyond it" if cap is None else "the lower cap decides"
+                yield Ruling(name, limit, keeps=False, says=says)
                 continue
             beyond = self._rules.is_beyond_cap(self._unit)
             place = "beyond" if beyond else "within"

@@ -27,6 +27,10 @@ COUNTS: Final = ("keep_last", *PERIODS)
 """Keep rules that count units, by group."""
 
 CAPS: Final = ("cap_units", "cap_bytes")
+
+MOST: Final = {**dict.fromkeys((*COUNTS, "cap_units"), MAX_KEEP_LAST), "cap_bytes": MAX_CAP_BYTES}
+"""The greatest number that a rule takes; the least is 1."""
+
 STATUS: Final = "status"
 """The key of a narrower rule that is not a group column."""
 
@@ -150,7 +154,7 @@ class Policy:
             )
         _check_age("keep_for", self.keep_for)
         _check_age("keep_keys", self.keep_keys)
-        for name, most in (*((name, MAX_KEEP_LAST) for name in (*COUNTS, "cap_units")), *_CAP_BYTES):
+        for name, most in MOST.items():
             value = getattr(self, name)
             if value is not None and not 1 <= value <= most:
                 raise UsageError(f"{name} must be at least 1 and at most {most}")
@@ -162,9 +166,9 @@ class Policy:
             raise UsageError("before needs a time zone")
         if self.timezone != "UTC":
             zone_of(self.timezone)
-        self._check_rules()
+        self._check_parts()
 
-    def _check_rules(self) -> None:
+    def _check_parts(self) -> None:
         matches = [json.dumps(rule.canonical()["match"]) for rule in self.rules]
         if len(set(matches)) < len(matches):
             raise UsageError("two rules have the same match: leave one out")
@@ -271,9 +275,6 @@ class Policy:
         if self.periods:
             words["timezone"] = self.timezone
         return words
-
-
-_CAP_BYTES: Final = (("cap_bytes", MAX_CAP_BYTES),)
 
 
 def age_text(age: Age) -> str:
