@@ -7,6 +7,7 @@ values that ``dumps.dump_sqlite`` reads.
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from math import inf
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -14,6 +15,7 @@ from zoneinfo import ZoneInfo
 from dumps import Dump, Row, Value
 
 Verdict = Literal["expired", "recent", "protected", "blocked"]
+Place = tuple[int, bytes]
 
 RUNS = "workflow_status"
 TERMINAL = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
@@ -151,12 +153,15 @@ def judge(dump: Dump, policy: OraclePolicy, now_us: int) -> Verdicts:
     """Judge every run tree of a store."""
     trees, unrooted = _grow(dump[RUNS])
     roots, held = [tree.root for tree in trees], _keys_held_by_live_runs(dump)
-    units = tuple(_unit(tree, roots, held, policy, now_us) for tree in trees)
+    boundary = cap_boundary(roots, policy, now_us)
+    units = tuple(_unit(tree, roots, held, policy, now_us, boundary) for tree in trees)
     refused = any(row["status"] not in TERMINAL + LIVE for row in dump[RUNS])
     return Verdicts(units, tuple(row["workflow_uuid"] for row in unrooted), refused)
 
 
-def _unit(tree: _Tree, roots: list[Row], held: _Held, policy: OraclePolicy, now_us: int) -> Unit:
+def _unit(
+    tree: _Tree, roots: list[Row], held: _Held, policy: OraclePolicy, now_us: int, boundary: Place | None
+) -> Unit:
     ends = [end for row in tree.members if (end := _row_end(row, now_us)) is not None]
     end_us = max(ends) if len(ends) == len(tree.members) else None
     blocked = _blocked(tree, now_us)
@@ -165,7 +170,8 @@ def _unit(tree: _Tree, roots: list[Row], held: _Held, policy: OraclePolicy, now_
     kept |= _kept_by_count(tree.root, roots, policy, now_us) | _kept_by_period(
         tree.root, roots, policy, now_us
     )
-    if is_beyond_cap(tree.root, roots, policy, now_us):
+    place = _place(tree.root, now_us)
+    if boundary is not None and place is not None and place < boundary:  # the cap takes their say
         kept &= {"grace"}
     verdict: Verdict = "blocked" if blocked else "protected" if protected else "recent" if kept else "expired"
     root, members = tree.root["workflow_uuid"], frozenset(row["workflow_uuid"] for row in tree.members)
@@ -290,9 +296,6 @@ def _kept_by_count(root: Row, roots: list[Row], policy: OraclePolicy, now_us: in
     return frozenset({"keep-last"} if newer < policy.keep_last else ())
 
 
-Place = tuple[int, bytes]
-
-
 def _counted_beside(root: Row, roots: list[Row], policy: OraclePolicy, now_us: int) -> list[Place]:
     """Return the places of the counted roots of a root's group."""
     group = [other for other in roots if all(other[column] == root[column] for column in policy.group_by)]
@@ -317,6 +320,7 @@ def _kept_by_period(root: Row, roots: list[Row], policy: OraclePolicy, now_us: i
     return frozenset(kept)
 
 
+@lru_cache(maxsize=100_000)
 def _period(name: str, end_us: int, zone: str) -> str:
     """Spell the period of a moment on the clock of a zone; its offset tells the hour that comes twice."""
     moment = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=end_us)).astimezone(ZoneInfo(zone))
@@ -330,12 +334,6 @@ def cap_boundary(roots: list[Row], policy: OraclePolicy, now_us: int) -> Place |
         return None
     places = sorted(place for root in roots if (place := _place(root, now_us)) is not None)
     return places[-policy.cap_units] if len(places) >= policy.cap_units else None
-
-
-def is_beyond_cap(root: Row, roots: list[Row], policy: OraclePolicy, now_us: int) -> bool:
-    """Say whether the cap takes the say from all keep rules."""
-    boundary, place = cap_boundary(roots, policy, now_us), _place(root, now_us)
-    return boundary is not None and place is not None and place < boundary
 
 
 def _place(root: Row, now_us: int) -> Place | None:
