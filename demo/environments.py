@@ -15,6 +15,7 @@ from typing import Any
 DEMO = Path(__file__).resolve().parent
 ROOT = DEMO.parent
 CACHE = ROOT / ".engines"
+PINS = ROOT / "constraints.txt"
 INSTALL_SECONDS = 600.0
 ERROR_LINES = 30
 
@@ -29,8 +30,11 @@ def package_python(package: str, version: str) -> Path:
     return environment_python(f"{package}-{version}", f"{package}=={version}")
 
 
-def environment_python(name: str, *requirements: str) -> Path:
-    """Return the python of an environment of this name that has these packages, made on first use."""
+def environment_python(name: str, *requirements: str, pins: Path = PINS) -> Path:
+    """Return the python of an environment of this name that has these packages, made on first use.
+
+    ``pins`` is a file of constraints, for an engine whose own limits leave no room for ours.
+    """
     home = CACHE / name
     python = home / "bin" / "python"
     stamp = home / "complete"
@@ -38,7 +42,7 @@ def environment_python(name: str, *requirements: str) -> Path:
         return python
     with locked(name):
         if not stamp.exists():
-            _install(home, python, requirements)
+            _install(home, python, requirements, pins)
             stamp.touch()
     return python
 
@@ -70,13 +74,12 @@ def locked(name: str) -> Iterator[None]:
         yield
 
 
-def _install(home: Path, python: Path, requirements: Sequence[str]) -> None:
+def _install(home: Path, python: Path, requirements: Sequence[str], pins: Path) -> None:
     shutil.rmtree(home, ignore_errors=True)
     _checked([sys.executable, "-m", "venv", str(home)], INSTALL_SECONDS)
     command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    constraints = ROOT / "constraints.txt"
-    if constraints.exists():
-        command += ["-c", str(constraints)]
+    if pins.exists():
+        command += ["-c", str(pins)]
     _checked([*command, *requirements], INSTALL_SECONDS)
 
 
