@@ -137,6 +137,8 @@ def hang(_options: argparse.Namespace) -> dict[str, Any]:
 def _finished_runs() -> None:
     import prefect_flows as app
 
+    app.background(1)
+    app.background.delay(2)
     for number in range(3):
         app.leaf.with_options(flow_run_name=f"single-{number}")(number)
     with suppress(ValueError):
@@ -145,8 +147,6 @@ def _finished_runs() -> None:
         app.reporting.with_options(flow_run_name=f"reporting-{place}")("shared-report", f"text {place}")
     app.reporting.with_options(flow_run_name="reporting-alone")("own-report", "alone")
     app.family.with_options(flow_run_name="family")("family")
-    app.background(1)
-    app.background.delay(2)
 
 
 async def _runs_of_the_server() -> dict[str, Any]:
@@ -183,12 +183,12 @@ async def _runs_of_the_server() -> dict[str, Any]:
 
 
 async def _abandon() -> None:
-    """End the roots of two trees in which a subflow is still running, as somebody does by hand."""
+    """End two runs below which one is still running. Below a cancelled one, the server would cancel it."""
     from prefect import get_client
-    from prefect.states import Cancelled, Completed
+    from prefect.states import Completed, Crashed
 
     async with get_client() as client:
-        for name, state in (("abandoning", Completed()), ("abandoning-child", Cancelled())):
+        for name, state in (("abandoning", Completed()), ("abandoning-child", Crashed())):
             for run in await _named(client, name):
                 await client.set_flow_run_state(run.id, state, force=True)
 

@@ -38,7 +38,7 @@ def background(number: int) -> int:
 @flow(persist_result=True)
 def leaf(number: int = 1) -> int:
     """Run two tasks and say so."""
-    get_run_logger().info("doubling %s", number)
+    get_run_logger().warning("doubling %s", number)
     return double(number) + double(number + 1)
 
 
@@ -95,7 +95,7 @@ async def working() -> None:
 @flow
 async def waiting() -> None:
     """Wait for a subflow that runs for ever."""
-    await hanging.with_options(flow_run_name="waiting-child")()
+    await hanging.with_options(flow_run_name=f"{flow_run.name}-child")()
 
 
 @flow

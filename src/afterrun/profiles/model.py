@@ -143,6 +143,16 @@ class Owned(Model):
     optional: StrictBool = False
 
 
+class Link(Model):
+    """A foreign key between rows that go with one run: ``column`` of ``table`` leads to another of its rows.
+
+    If it leads to a row of another run, it holds that one, since to remove the row would change this one.
+    """
+
+    table: Name
+    column: Name
+
+
 class Elsewhere(Model):
     """Rows of runs in a table that may lie in another database, which the user names.
 
@@ -165,6 +175,7 @@ class Tree(Model):
 
     ``live`` groups the words of live states the way the engine's partial indexes spell them. ``owned`` is the
     order of removal: what would harm most if it stayed alone goes first; the run's own row is always last.
+    ``links`` are the foreign keys between rows of one run that no edge and no owned table says already.
     ``elsewhere`` are tables like these that may lie in another database.
     ``idempotency_key`` is the column that keeps the engine from running the same request twice.
     ``seen`` are time columns that tell when a run was made and last written, better with an index.
@@ -187,6 +198,7 @@ class Tree(Model):
     lookup: dict[Word, Lookup] = Field(default_factory=dict)
     protect: tuple[Protection, ...] = ()
     owned: tuple[Owned, ...] = ()
+    links: tuple[Link, ...] = ()
     elsewhere: tuple[Elsewhere, ...] = ()
     idempotency_key: Name | None = None
     records: Records | None = None
@@ -199,7 +211,7 @@ class Tree(Model):
     @model_validator(mode="after")
     def _leaves_to_code(self) -> Self:
         """Refuse what code for records would not look at, and a spelling that only such code reads."""
-        others = (self.seen, self.edges, self.group, self.lookup, self.protect, self.idempotency_key)
+        others = self.seen, self.edges, self.group, self.lookup, self.protect, self.links, self.idempotency_key
         if self.records is not None and any(others):
             raise ValueError("with records, their code tells what a run is: give table, key, end and owned")
         if self.records is None and any(part.format == "uuid6" for part in (*self.end, *self.seen)):
@@ -223,6 +235,10 @@ class Tree(Model):
                 hint = did_you_mean(alias, self.lookup)
                 raise ValueError(f"{column!r} uses a lookup {alias!r} that is not defined{hint}")
         self._check_owned_order()
+        going = {self.table, *(owned.table for owned in self.owned)}
+        for link in self.links:
+            if link.table not in going:
+                raise ValueError(f"{link.table} is a table of links, but does not go with runs")
         elsewhere = [part.table for part in self.elsewhere]
         if len(set(elsewhere)) < len(elsewhere):
             raise ValueError("elsewhere lists a table twice")

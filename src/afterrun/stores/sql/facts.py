@@ -17,7 +17,7 @@ from afterrun.core.facts import UNREADABLE, Flag, Key, Reason, Row, Unit, key_te
 from afterrun.core.tree import build_units, read_units
 from afterrun.profiles.model import Edge, Protection
 from afterrun.profiles.words import Condition
-from afterrun.stores.sql.binding import Binding, UnknownReference
+from afterrun.stores.sql.binding import Binding, InnerLink, UnknownReference
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.literals import literal, one_of
 
@@ -53,7 +53,11 @@ class Facts:
         self.by_key = sa.select(*self.columns).select_from(self.source).where(self.dialect.keys_in(self.key))
         self.by_parent = [self._children(place) for place in range(len(self.tree.edges))]
         self.attached = self._attached()
-        self.flags = [*self._protections(), *map(self._unknown, binding.unknown_references())]
+        self.flags = [
+            *self._protections(),
+            *map(self._unknown, binding.unknown_references()),
+            *map(self._linked, binding.inner_links()),
+        ]
 
     def _lineage(self) -> tuple[sa.FromClause, Column]:
         """Return the run table with its lookups and link rows, and the effective parent's key.
@@ -224,6 +228,21 @@ class Facts:
             source = source.join(link, link.c[owned.via.key] == middle.c[owned.column])
             holder = link.c[owned.via.owner]
         return reason, True, sa.select(holder).select_from(source).where(self.dialect.keys_in(holder))
+
+
+    def _linked(self, link: InnerLink) -> tuple[Reason, bool, sa.Select[Any]]:
+        """Return what finds runs with a row to which a row of another run refers, or one of no run."""
+        reason = Reason(link.reason, f"a row of {link.table} of another run refers to a row of it")
+        theirs, source, holder = self.binding.held_rows(link.referred, "r")
+        ours, joined, owner = self.binding.held_rows(link.table, "o")
+        on = zip(link.columns, link.targets, strict=True)
+        pairs = [theirs.c[target] == ours.c[column] for column, target in on]
+        beside = source.join(ours, sa.and_(*pairs))
+        if isinstance(joined, sa.Join):
+            beside = beside.outerjoin(joined.right, joined.onclause)
+        other = sa.case((owner == holder, literal(0)), else_=literal(1)) == literal(1)
+        statement = sa.select(holder).select_from(beside).where(self.dialect.keys_in(holder), other)
+        return reason, True, self.dialect.hint(statement, ours, self.binding.index(link.table, link.columns[0]))
 
 
 class RunReader:

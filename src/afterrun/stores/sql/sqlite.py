@@ -36,6 +36,7 @@ from afterrun.stores.sql.sqlite_files import BUSY_MS, address, check_file, decod
 from afterrun.stores.sql.sqlite_schema import reflect, reflect_indexes
 from afterrun.stores.sql.sqlite_space import give_back, measure, rooms
 from afterrun.stores.sql.sqlite_tables import table_sizes
+from afterrun.stores.sql.sqlite_trust import distrust
 
 Answer = TypeVar("Answer")
 
@@ -122,8 +123,8 @@ class SQLite:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         connection.text_factory = decode
+        distrust(connection)
         settings = [
-            "trusted_schema=OFF",
             "foreign_keys=ON",
             f"cache_size=-{CACHE_KIB}",
             "temp_store=FILE",  # a small table stays in memory all the same
