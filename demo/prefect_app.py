@@ -141,6 +141,7 @@ def _finished_runs() -> None:
     app.background.delay(2)
     for number in range(3):
         app.leaf.with_options(flow_run_name=f"single-{number}")(number)
+    app.bulk.with_options(flow_run_name="bulk")()
     with suppress(ValueError):
         app.failing.with_options(flow_run_name="failed")()
     for place in range(2):

@@ -7,7 +7,7 @@ import asyncio
 from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_markdown_artifact
 from prefect.deployments import run_deployment
-from prefect.runtime import flow_run
+from prefect.runtime import flow_run, task_run
 
 WORKER = "later"
 """Name of the deployment whose runs no worker takes."""
@@ -40,6 +40,20 @@ def leaf(number: int = 1) -> int:
     """Run two tasks and say so."""
     get_run_logger().warning("doubling %s", number)
     return double(number) + double(number + 1)
+
+
+@task(retries=2)
+def flicker() -> None:
+    """Fail at the first two attempts."""
+    if task_run.run_count <= 2:
+        raise ValueError("as asked")
+
+
+@flow(persist_result=True)
+def bulk() -> int:
+    """Run four tasks, one of them three times."""
+    flicker()
+    return sum(double(number) for number in range(3))
 
 
 @flow
