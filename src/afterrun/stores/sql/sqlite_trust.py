@@ -18,18 +18,16 @@ _COMMENT: Final = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
 def distrust(connection: sqlite3.Connection) -> None:
-    """Keep a schema from calling unsafe functions: then nothing can be read of a database that does."""
+    """Keep a schema from calling unsafe functions. Raises `sqlite3.DatabaseError` if it does."""
     connection.execute("PRAGMA trusted_schema=OFF")
     try:
         _read_schema(connection)
     except sqlite3.DatabaseError as error:
         if "unsafe use of" not in str(error):
             raise
-    else:
-        return
-    connection.execute("PRAGMA trusted_schema=ON")
-    if _calls_other(connection):
-        connection.execute("PRAGMA trusted_schema=OFF")
+        connection.execute("PRAGMA trusted_schema=ON")
+        if _calls_other(connection):
+            raise
 
 
 def _read_schema(connection: sqlite3.Connection) -> list[str]:
