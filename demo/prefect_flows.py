@@ -13,8 +13,8 @@ WORKER = "later"
 """Name of the deployment whose runs no worker takes."""
 TARGET = f"leaf/{WORKER}"
 
-started = 0
-"""Flows that have come as far as they go before this process ends."""
+STARTED: list[str] = []
+"""Flows that have come as far as they go before their process ends."""
 
 
 @task
@@ -92,8 +92,7 @@ def dispatching() -> str:
 @flow
 async def hanging() -> None:
     """Run for ever."""
-    global started
-    started += 1
+    STARTED.append(flow_run.name)
     await asyncio.Event().wait()
 
 
@@ -101,8 +100,7 @@ async def hanging() -> None:
 async def working() -> None:
     """Run for ever with a subflow that is finished."""
     leaf.with_options(flow_run_name="working-child")(4)
-    global started
-    started += 1
+    STARTED.append(flow_run.name)
     await asyncio.Event().wait()
 
 
@@ -120,4 +118,3 @@ async def abandoning() -> None:
 
 
 HANGING = (hanging, working, waiting, abandoning)
-HANGING_LEAVES = 4

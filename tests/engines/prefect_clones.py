@@ -54,7 +54,10 @@ def grow(store: Store, runs: int, *, days: float = 40.0, spread: float = 30.0, a
         store.change("PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF")
     store.change(
         *(["PRAGMA synchronous = OFF", "PRAGMA cache_size = -262144"] if store.kind == "sqlite" else []),
-        *(f"CREATE TEMP TABLE source_{table} AS SELECT * FROM {table} WHERE {source[table]}" for table in TABLES),
+        *(
+            f"CREATE TEMP TABLE source_{table} AS SELECT * FROM {table} WHERE {source[table]}"
+            for table in TABLES
+        ),
         f"CREATE TEMP TABLE ids AS SELECT id AS old, row_number() OVER () AS k FROM ({union}) AS u",
         f"CREATE TEMP TABLE clone AS WITH RECURSIVE n(n) AS "
         f"(SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < {runs}) SELECT n FROM n",
@@ -66,7 +69,9 @@ def grow(store: Store, runs: int, *, days: float = 40.0, spread: float = 30.0, a
         store.rows("PRAGMA journal_mode = WAL")
     if analyze:
         store.change("ANALYZE")
-    return runs * sum(store.rows(f"SELECT count(*) FROM {table} WHERE {source[table]}")[0][0] for table in TABLES)
+    return runs * sum(
+        int(store.rows(f"SELECT count(*) FROM {table} WHERE {source[table]}")[0][0]) for table in TABLES
+    )
 
 
 def _indexes(store: Store) -> list[tuple[str, str]]:

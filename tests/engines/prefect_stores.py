@@ -26,7 +26,7 @@ sys.path.append(str(Path(__file__).resolve().parents[2] / "demo"))  # scripts, n
 from environments import CACHE, DEMO, ROOT, answer_of, environment_python, locked
 
 VERSION: Final = "3.9.1"
-SCRIPTS: Final = ("prefect_app.py", "prefect_flows.py")
+SCRIPTS: Final = ("prefect_app.py", "prefect_client.py", "prefect_flows.py")
 PINS: Final = ROOT / "constraints-prefect.txt"
 SECONDS: Final = 240.0
 EXTENSION: Final = "pg_trgm"
@@ -99,7 +99,7 @@ class Store(Protocol):
         """Read."""
 
     def change(self, *statements: str) -> int:
-        """Change it behind everyone's back, unchecked, in one transaction; return the rows of the last one."""
+        """Change it behind everyone's back, unchecked, in one transaction; return the last one's rows."""
 
     def columns(self) -> Mapping[str, Sequence[str]]:
         """Return the columns of each table."""
@@ -161,7 +161,9 @@ class PostgresStore:
         self.database.refill(pg_template(self.database.server))
 
     def rows(self, statement: str) -> Rows:
-        return self.database.rows(statement)
+        with self.database.connect() as connection:
+            connection.execute("SET datestyle = ISO")
+            return connection.execute(statement.encode()).fetchall()
 
     def change(self, *statements: str) -> int:
         with self.database.connect(SUPERUSER, autocommit=False) as connection:

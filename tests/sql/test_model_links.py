@@ -22,8 +22,8 @@ CREATE INDEX states_result ON states (result);
 CREATE INDEX results_run ON results (run);
 """
 ROWS = f"""
-INSERT INTO runs VALUES ('a', 'done', {OLD}, NULL, 2), ('b', 'done', {OLD}, NULL, 3), ('live', 'running', NULL,
-    NULL, 4);
+INSERT INTO runs VALUES ('a', 'done', {OLD}, NULL, 2), ('b', 'done', {OLD}, NULL, 3);
+INSERT INTO runs VALUES ('live', 'running', NULL, NULL, 4);
 INSERT INTO results VALUES (1, 'a'), (2, 'b'), (3, 'live');
 INSERT INTO states VALUES (1, 'a', NULL), (2, 'a', 1), (3, 'b', 2), (4, 'live', 3);
 """
@@ -109,8 +109,8 @@ def test_a_child_that_refers_to_its_parent_through_a_link_table(tmp_path: Path) 
     CREATE TABLE runs (id TEXT PRIMARY KEY, status TEXT, ended INTEGER,
                        started_by INTEGER REFERENCES steps(id) ON DELETE SET NULL);
     CREATE INDEX steps_run ON steps (run); CREATE INDEX runs_started ON runs (started_by);
-    INSERT INTO runs VALUES ('a', 'done', {OLD}, NULL), ('below', 'done', {OLD}, 1), ('b', 'done', {OLD}, NULL),
-        ('live', 'running', NULL, 2);
+    INSERT INTO runs VALUES ('a', 'done', {OLD}, NULL), ('below', 'done', {OLD}, 1);
+    INSERT INTO runs VALUES ('b', 'done', {OLD}, NULL), ('live', 'running', NULL, 2);
     INSERT INTO steps VALUES (1, 'a'), (2, 'b'), (3, 'below');
     """
     tree = """

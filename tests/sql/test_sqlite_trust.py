@@ -27,7 +27,9 @@ UNSAFE = {
 def flags(name: str) -> int:
     """Return what this SQLite says of a function; nothing is unsafe of one that it does not have."""
     with closing(sqlite3.connect(":memory:")) as connection:
-        found = connection.execute("SELECT flags FROM pragma_function_list WHERE name = ?", (name,)).fetchall()
+        found = connection.execute(
+            "SELECT flags FROM pragma_function_list WHERE name = ?", (name,)
+        ).fetchall()
     return int(found[0][0]) if found else INNOCUOUS
 
 

@@ -40,8 +40,8 @@ class Pins(Model):
 class Repeats(Model):
     """What a blob's row repeats of the newest row of ``table`` that refers to it.
 
-    ``pointer`` is the blob's column that holds the ``key`` of that row, ``newest`` the column by whose greatest
-    value it is found, and ``columns`` are those that both rows have in common.
+    ``pointer`` is the blob's column that holds the ``key`` of that row, ``newest`` the column by whose
+    greatest value it is found, and ``columns`` are those that both rows have in common.
     """
 
     table: Name

@@ -208,10 +208,24 @@ class Tree(Model):
         """Return the columns that tell status and groups of a run."""
         return self.group if self.records is not None else (self.status, *self.group)
 
+    @property
+    def tied(self) -> tuple[tuple[str, str], ...]:
+        """Return the tables whose rows go with runs, each with a column by which they are tied together."""
+        owned = ((part.table, part.column) for part in self.owned)
+        return (*owned, *((link.table, link.column) for link in self.links))
+
     @model_validator(mode="after")
     def _leaves_to_code(self) -> Self:
         """Refuse what code for records would not look at, and a spelling that only such code reads."""
-        others = self.seen, self.edges, self.group, self.lookup, self.protect, self.links, self.idempotency_key
+        others = (
+            self.seen,
+            self.edges,
+            self.group,
+            self.lookup,
+            self.protect,
+            self.links,
+            self.idempotency_key,
+        )
         if self.records is not None and any(others):
             raise ValueError("with records, their code tells what a run is: give table, key, end and owned")
         if self.records is None and any(part.format == "uuid6" for part in (*self.end, *self.seen)):

@@ -48,7 +48,7 @@ class UnknownReference:
 
 @dataclass(frozen=True, slots=True)
 class InnerLink:
-    """A foreign key between rows that go with runs: ``columns`` of ``table`` equal ``targets`` of ``referred``."""
+    """A foreign key between rows that go with runs: ``columns`` of ``table`` hold ``targets``."""
 
     table: str
     columns: tuple[str, ...]
@@ -179,7 +179,7 @@ class Binding:
     def _known_links(self) -> set[tuple[str, tuple[str, ...]]]:
         links: set[tuple[str, tuple[str, ...]]] = {(owned.table, (owned.column,)) for owned in self.owned}
         links.update((self.tree.table, (edge.column,)) for edge in self.tree.edges if edge.via is None)
-        # through a link table only the first: where another one counts, the row leads to a run beside its tree
+        # through a link table only the first: where another one counts, it leads to a run beside its tree
         links.update((self.tree.table, (edge.column,)) for edge in self.tree.edges[:1])
         links.update((link.table, (link.column,)) for link in self.tree.links)
         links.update((owned.via.table, (owned.via.owner,)) for owned in self.owned if owned.via)
@@ -200,7 +200,7 @@ class Binding:
                     yield InnerLink(link.table, columns, referred, referred_columns)
 
     def held_rows(self, name: str, alias: str) -> tuple[sa.FromClause, sa.FromClause, Column]:
-        """Return a table whose rows go with runs, its join with what leads to them, and the key of the run."""
+        """Return a table whose rows go with runs, its join with what leads to them, and their run's key."""
         table = self.table(name, alias)
         if name == self.tree.table:
             return table, table, table.c[self.tree.key]
@@ -363,8 +363,8 @@ class Binding:
             need(tree.table, *lookup.on.values())
             need(lookup.table, *(c.partition(".")[2] for c in addressed if c.startswith(f"{alias}.")))
         need(tree.table, *(c for c in addressed if c.partition(".")[0] not in tree.lookup))
-        for owned in (*tree.owned, *tree.links):
-            need(owned.table, owned.column)
+        for table, column in tree.tied:
+            need(table, column)
         for via in (*(edge.via for edge in tree.edges), *(owned.via for owned in tree.owned)):
             need_via(via)
         for protection in tree.protect:

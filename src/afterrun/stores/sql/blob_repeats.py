@@ -1,7 +1,7 @@
 """Rows of blobs that repeat the newest row which refers to them: kept right while such rows go.
 
-In the transaction that removes a row which is repeated, the newest that is left takes its place. Where none is
-left, the blob itself goes afterwards, as any blob to which nothing refers.
+In the transaction that removes a row which is repeated, the newest that is left takes its place. Where none
+is left, the blob itself goes afterwards, as any blob to which nothing refers.
 """
 
 from __future__ import annotations

@@ -120,8 +120,10 @@ class SqlBlobs:
 
     def statements(self) -> Iterator[tuple[str, sa.ClauseElement]]:
         """Yield what removes, by name."""
-        for part in (*self.tables, *self._repeating):
-            yield from part.statements()
+        for table in self.tables:
+            yield from table.statements()
+        for repeating in self._repeating:
+            yield from repeating.statements()
 
     def notices(self) -> Iterator[str]:
         """Say what a reader of a plan should know."""

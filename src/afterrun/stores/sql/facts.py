@@ -229,7 +229,6 @@ class Facts:
             holder = link.c[owned.via.owner]
         return reason, True, sa.select(holder).select_from(source).where(self.dialect.keys_in(holder))
 
-
     def _linked(self, link: InnerLink) -> tuple[Reason, bool, sa.Select[Any]]:
         """Return what finds runs with a row to which a row of another run refers, or one of no run."""
         reason = Reason(link.reason, f"a row of {link.table} of another run refers to a row of it")
@@ -242,7 +241,11 @@ class Facts:
             beside = beside.outerjoin(joined.right, joined.onclause)
         other = sa.case((owner == holder, literal(0)), else_=literal(1)) == literal(1)
         statement = sa.select(holder).select_from(beside).where(self.dialect.keys_in(holder), other)
-        return reason, True, self.dialect.hint(statement, ours, self.binding.index(link.table, link.columns[0]))
+        return (
+            reason,
+            True,
+            self.dialect.hint(statement, ours, self.binding.index(link.table, link.columns[0])),
+        )
 
 
 class RunReader:

@@ -1,7 +1,7 @@
 """What a schema from outside may call while the database is open: nothing that SQLite holds for unsafe.
 
-Some versions of SQLite hold their own JSON functions for unsafe, though these only look at their arguments, and
-Prefect has an index over one of them. So those are let through, and nothing else.
+Some versions of SQLite hold their own JSON functions for unsafe, though these only look at their arguments,
+and Prefect has an index over one of them. So those are let through, and nothing else.
 """
 
 from __future__ import annotations
