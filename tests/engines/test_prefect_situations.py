@@ -32,7 +32,7 @@ from .test_prefect_trees import MONTH, OLD_DAYS, plan
 
 __all__ = ["_prefect_database", "made", "prefect_postgres"]
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]  # a server starts, on a busy machine
 
 REPORT = "shared-report"
 UNSUCCESSFUL = frozenset({"failed", "cancelled", "crashed"})
@@ -161,7 +161,7 @@ def test_the_newest_run_of_each_deployment_stays_on_request(made: Store) -> None
     """Of those without a deployment, which are one group, it is one that stays anyhow."""
     age(made, OLD_DAYS)
     prune(made, Policy(keep_for=timedelta(days=30), keep_last=1, group_by=("deployment.name",)))
-    assert names(made) - ALIVE == {"keyed", *UNSUCCESSFUL}
+    assert names(made) - ALIVE == {"keyed"}
 
 
 def test_a_plan_names_what_a_reader_should_know(made: Store) -> None:

@@ -28,7 +28,7 @@ from .prefect_stores import (
 
 __all__ = ["_prefect_database", "made", "prefect_postgres"]
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]  # a server starts, on a busy machine
 
 MONTH = Policy(keep_for=timedelta(days=30))
 OLD_DAYS = 40.0
