@@ -78,7 +78,7 @@ def test_a_collection_stays_as_it_is_while_its_newest_does(made: Store) -> None:
 
 @pytest.mark.parametrize("status", ["COMPLETED", "FAILED", "CANCELLED", "CRASHED"])
 def test_an_ended_run_without_an_end_is_reported(made: Store, status: str) -> None:
-    """The engine's vacuum passes it by for ever; here it is counted, named, and kept (case B40)."""
+    """The engine's vacuum passes it by for ever; here it is counted, named, and kept."""
     age(made, OLD_DAYS)
     made.change(f"UPDATE flow_run SET end_time = NULL, state_type = '{status}' WHERE name = 'single-1'")
     assert plan(made).units.blocked == {"unknown-end-time": 1}
