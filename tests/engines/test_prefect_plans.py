@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+import sqlalchemy as sa
 
 from afterrun.stores import open_store
 from afterrun.stores.sql.store import SqlStore
@@ -41,7 +42,7 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> SqliteStore:
     return store
 
 
-def all_statements(store: SqlStore) -> Iterator[tuple[str, object]]:
+def all_statements(store: SqlStore) -> Iterator[tuple[str, sa.ClauseElement]]:
     """Yield every statement of pages and batches, those of artifact collections included."""
     yield from statements(store)
     assert store.blobs is not None
@@ -59,7 +60,7 @@ def test_no_statement_of_a_sweep_reads_a_whole_table(big: SqliteStore, statistic
     opened = open_store(str(big.path))
     found = {}
     for name, statement in all_statements(opened):
-        steps = opened.dialect.explain(statement, {})  # type: ignore[arg-type]
+        steps = opened.dialect.explain(statement, {})
         bad = [step for step in steps if step.startswith("SCAN ") and not SMALL.match(step)]
         bad += [step for step in steps if "BLOOM FILTER" in step or "AUTOMATIC" in step]
         found.update({name: bad} if bad else {})
