@@ -29,8 +29,12 @@ __all__ = ["prefect_postgres"]
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
 RUNS = 20_000
-SMALL = re.compile(r"SCAN (raw|rows|\(|json_each|given|CONSTANT)")
-"""What a statement itself has brought along."""
+PG_RUNS = 60_000
+"""Below that, a planner may read all rather than look up a page of a thousand, and be right."""
+SMALL = re.compile(r"SCAN (raw|rows|\(|json_each|given|CONSTANT|anon_\d+ VIRTUAL|lookup-(flow|deployment) )")
+"""What a statement itself has brought along, and the few flows and deployments."""
+TINY = ("SCAN log", "SCAN flow_run_input", "SCAN artifact_collection")
+"""Tables of a few rows here, of which who has counted them reads all."""
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +66,7 @@ def test_no_statement_of_a_sweep_reads_a_whole_table(big: SqliteStore, statistic
     for name, statement in all_statements(opened):
         steps = opened.dialect.explain(statement, {})
         bad = [step for step in steps if step.startswith("SCAN ") and not SMALL.match(step)]
+        bad = [step for step in bad if not (statistics and step in TINY)]
         bad += [step for step in steps if "BLOOM FILTER" in step or "AUTOMATIC" in step]
         found.update({name: bad} if bad else {})
     opened.close()
@@ -82,7 +87,7 @@ def pg_big(prefect_postgres: Server, tmp_path_factory: pytest.TempPathFactory) -
     """Give a big store on a server."""
     store = PostgresStore(prefect_postgres.create_database(), tmp_path_factory.mktemp("plans"))
     store.fill()
-    grow(store, RUNS)
+    grow(store, PG_RUNS)
     yield store
     prefect_postgres.drop_database(store.database.name)
 
@@ -96,7 +101,7 @@ def test_no_statement_on_a_server_reads_a_whole_table(
     pg_big.database.run(statistics, user="postgres")
     runs = "FROM flow_run WHERE end_time IS NOT NULL ORDER BY end_time"
     keys = [str(row[0]) for row in pg_big.rows(f"SELECT id {runs} LIMIT {count}")]
-    [[ended, tie]] = pg_big.database.rows(f"SELECT end_time, id::text {runs} OFFSET {RUNS // 2} LIMIT 1")
+    [[ended, tie]] = pg_big.rows(f"SELECT end_time, id::text {runs} OFFSET {PG_RUNS // 2} LIMIT 1")
     opened = open_store(pg_big.location)
     given = {"keys": opened.dialect.bind_keys(keys), "now": opened.now(), "ended": ended, "tie": tie}
     given |= dict.fromkeys(("bound", "bound0"), ended)

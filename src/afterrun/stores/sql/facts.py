@@ -130,7 +130,7 @@ class Facts:
         link = self.binding.table(edge.via.table, "l")
         held = self.binding.holds(link, edge.via.table, edge.via.owner)
         links = sa.select(link.c[edge.via.key]).where(held)
-        return self.runs.c[edge.column].in_(links)
+        return self.dialect.among(self.runs.c[edge.column], links)
 
     def condition(self, column: Column, test: Condition) -> Column:
         """Return one test of the profile as a condition.
@@ -236,16 +236,16 @@ class Facts:
         ours, joined, owner = self.binding.held_rows(link.table, "o")
         on = zip(link.columns, link.targets, strict=True)
         pairs = [theirs.c[target] == ours.c[column] for column, target in on]
-        beside = source.join(ours, sa.and_(*pairs))
         if isinstance(joined, sa.Join):
-            beside = beside.outerjoin(joined.right, joined.onclause)
+            joined = joined.left.outerjoin(joined.right, joined.onclause)
         other = sa.case((owner == holder, literal(0)), else_=literal(1)) == literal(1)
-        statement = sa.select(holder).select_from(beside).where(self.dialect.keys_in(holder), other)
-        return (
-            reason,
-            True,
-            self.dialect.hint(statement, ours, self.binding.index(link.table, link.columns[0])),
-        )
+        index = self.binding.index(link.table, link.columns[0])
+        one: sa.Select[Any] = sa.select(literal(1)).select_from(joined).where(*pairs, other)
+        # a value for each row, and no join: of a column that is mostly NULL, a planner may read all for that
+        one = self.dialect.hint(one, ours, index).limit(sa.literal_column("1"))
+        inside = one.correlate_except(ours, *([joined.right] if isinstance(joined, sa.Join) else []))
+        found = inside.scalar_subquery().is_not(None)
+        return reason, True, sa.select(holder).select_from(source).where(self.dialect.keys_in(holder), found)
 
 
 class RunReader:

@@ -220,6 +220,10 @@ class SQLite:
         """Return the keys as a JSON array."""
         return json.dumps(list(keys), ensure_ascii=False)
 
+    def among(self, column: Column, values: sa.Select[Any]) -> Column:
+        """Name the values in a sub-select, which SQLite reads first."""
+        return column.in_(values)
+
     def rows_in(self, columns: Sequence[Column], parameter: str = "keys") -> Column:
         """Compare with a JSON array of arrays.
 
