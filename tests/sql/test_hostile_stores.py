@@ -124,19 +124,6 @@ def test_a_page_that_ends_at_a_key_of_bytes_does_not_lose_the_record(tmp_path: P
 # Schemas that get in the way of statements
 
 
-def test_an_index_on_an_expression_of_json_is_refused_in_words(tmp_path: Path) -> None:
-    """SQLite does not let such an index be used in a schema from outside; the message says that it is one."""
-    script = f"{RUNS} CREATE TABLE steps (run TEXT, output TEXT); {EXPIRED}"
-    store = own_store(
-        tmp_path, f"{script} CREATE INDEX x ON steps (json_extract(output, '$.x'));", PLAIN + STEPS
-    )
-    before = store.content()
-    with pytest.raises(Refused, match="has an index or view that calls a function") as caught:
-        store.retention()
-    assert caught.value.reason == "schema"
-    assert store.content() == before
-
-
 @pytest.fixture
 def mismatch(tmp_path: Path) -> OwnStore:
     """Make a store with a foreign key that refers to a column which is not unique."""

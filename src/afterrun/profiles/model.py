@@ -168,6 +168,16 @@ class Owned(Model):
     optional: StrictBool = False
 
 
+class Link(Model):
+    """A foreign key between rows that go with one run: ``column`` of ``table`` leads to another of its rows.
+
+    If it leads to a row of another run, it holds that one, since to remove the row would change this one.
+    """
+
+    table: Name
+    column: Name
+
+
 class Unlinked(Model):
     """Rows that refer to a run and stay when it goes: the database itself then empties their ``column``.
 
@@ -202,6 +212,7 @@ class Tree(Model):
 
     ``live`` groups the words of live states the way the engine's partial indexes spell them. ``owned`` is the
     order of removal: what would harm most if it stayed alone goes first; the run's own row is always last.
+    ``links`` are the foreign keys between rows of one run that no edge and no owned table says already.
     ``unlinked`` are rows that stay and lose their link to the run. ``elsewhere`` are tables like the owned
     ones that may lie in another database.
     ``idempotency_key`` is the column that keeps the engine from running the same request twice.
@@ -226,6 +237,7 @@ class Tree(Model):
     protect: tuple[Protection, ...] = ()
     owned: tuple[Owned, ...] = ()
     unlinked: tuple[Unlinked, ...] = ()
+    links: tuple[Link, ...] = ()
     elsewhere: tuple[Elsewhere, ...] = ()
     idempotency_key: Name | None = None
     records: Records | None = None
@@ -235,11 +247,17 @@ class Tree(Model):
         """Return the columns that tell status and groups of a run."""
         return self.group if self.records is not None else (self.status, *self.group)
 
+    @property
+    def tied(self) -> tuple[tuple[str, str], ...]:
+        """Return the tables whose rows go with runs, each with a column by which they are tied together."""
+        owned = ((part.table, part.column) for part in self.owned)
+        return (*owned, *((link.table, link.column) for link in self.links))
+
     @model_validator(mode="after")
     def _leaves_to_code(self) -> Self:
         """Refuse what code for records would not look at, and a spelling that only such code reads."""
         others = (self.seen, self.edges, self.group, self.lookup, self.protect, self.idempotency_key)
-        more = (self.unlinked, any(source.rows for source in self.end))
+        more = (self.links, self.unlinked, any(source.rows for source in self.end))
         if self.records is not None and any((*others, *more)):
             raise ValueError("with records, their code tells what a run is: give table, key, end and owned")
         if self.records is None and any(part.format == "uuid6" for part in (*self.end, *self.seen)):
@@ -264,6 +282,10 @@ class Tree(Model):
                 raise ValueError(f"{column!r} uses a lookup {alias!r} that is not defined{hint}")
         self._check_owned_order()
         self._check_unlinked()
+        going = {self.table, *(owned.table for owned in self.owned)}
+        for link in self.links:
+            if link.table not in going:
+                raise ValueError(f"{link.table} is a table of links, but does not go with runs")
         elsewhere = [part.table for part in self.elsewhere]
         if len(set(elsewhere)) < len(elsewhere):
             raise ValueError("elsewhere lists a table twice")

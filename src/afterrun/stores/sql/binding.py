@@ -46,6 +46,21 @@ class UnknownReference:
         return f"unknown-reference:{self.table}"
 
 
+@dataclass(frozen=True, slots=True)
+class InnerLink:
+    """A foreign key between rows that go with runs: ``columns`` of ``table`` hold ``targets``."""
+
+    table: str
+    columns: tuple[str, ...]
+    referred: str
+    targets: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        """Return the name of the reason that blocks a unit to which another run's row refers."""
+        return f"linked-row:{self.table}"
+
+
 class Binding:
     """A profile's tree and the tables it names, for one open database. Raises `ProfileError` on a misfit."""
 
@@ -164,6 +179,9 @@ class Binding:
     def _known_links(self) -> set[tuple[str, tuple[str, ...]]]:
         links: set[tuple[str, tuple[str, ...]]] = {(owned.table, (owned.column,)) for owned in self.owned}
         links.update((self.tree.table, (edge.column,)) for edge in self.tree.edges if edge.via is None)
+        # through a link table only the first: where another one counts, it leads to a run beside its tree
+        links.update((self.tree.table, (edge.column,)) for edge in self.tree.edges[:1])
+        links.update((link.table, (link.column,)) for link in self.tree.links)
         links.update((owned.via.table, (owned.via.owner,)) for owned in self.owned if owned.via)
         links.update((part.table, (part.column,)) for part in self.tree.unlinked)
         links.update(
@@ -172,6 +190,27 @@ class Binding:
             if protection.column and not protection.where and not protection.by_live  # every row protects
         )
         return links
+
+    def inner_links(self) -> Iterator[InnerLink]:
+        """Yield the foreign keys that the profile says lead from rows of a run to others of the same one."""
+        targets = {self.tree.table, *(owned.table for owned in self.owned)}
+        for link in self.tree.links:
+            shape = self._shapes.get(link.table)
+            for columns, referred, referred_columns, _ in shape.foreign_keys if shape else ():
+                if columns == (link.column,) and referred in targets:
+                    yield InnerLink(link.table, columns, referred, referred_columns)
+
+    def held_rows(self, name: str, alias: str) -> tuple[sa.FromClause, sa.FromClause, Column]:
+        """Return a table whose rows go with runs, its join with what leads to them, and their run's key."""
+        table = self.table(name, alias)
+        if name == self.tree.table:
+            return table, table, table.c[self.tree.key]
+        owned = next(owned for owned in self.owned if owned.table == name)
+        if owned.via is None:
+            return table, table, table.c[owned.column]
+        link = self.table(owned.via.table, f"{alias}l")
+        joined = table.join(link, link.c[owned.via.key] == table.c[owned.column])
+        return table, joined, link.c[owned.via.owner]
 
     def unknown_triggers(self) -> Iterator[str]:
         """Yield triggers on tables we delete from that the profile does not list."""
@@ -345,8 +384,8 @@ class Binding:
             need(tree.table, *lookup.on.values())
             need(lookup.table, *(c.partition(".")[2] for c in addressed if c.startswith(f"{alias}.")))
         need(tree.table, *(c for c in addressed if c.partition(".")[0] not in tree.lookup))
-        for owned in tree.owned:
-            need(owned.table, owned.column)
+        for table, column in tree.tied:
+            need(table, column)
         for via in (*(edge.via for edge in tree.edges), *(owned.via for owned in tree.owned)):
             need_via(via)
         for protection in tree.protect:
@@ -382,6 +421,9 @@ class Binding:
         """Yield the tables that the profile names for blobs, each with columns of it."""
         for part in self.profile.blobs:
             own = [part.key, part.size, part.created.column if part.created else None]
+            if part.repeats is not None:
+                own += [part.repeats.pointer, *part.repeats.columns]
+                yield part.repeats.table, (part.repeats.key, part.repeats.newest, *part.repeats.columns)
             yield part.table, tuple(column for column in own if column)
             yield from ((reference.table, (reference.column,)) for reference in part.references)
             if part.pins is not None:

@@ -16,6 +16,7 @@ from afterrun.core.times import Instant
 from afterrun.core.tree import chunks
 from afterrun.stores.sql.binding import Binding
 from afterrun.stores.sql.blob_plan import Going, SqlBlobSurvey
+from afterrun.stores.sql.blob_repeats import Repeating
 from afterrun.stores.sql.blob_table import BlobTable
 from afterrun.stores.sql.removal import CHUNK, Released, Removal
 
@@ -30,6 +31,9 @@ class SqlBlobs:
         self._dialect = binding.dialect
         self._now = now
         self._check = check
+        self._repeating = [
+            Repeating(binding, part, part.repeats) for part in binding.profile.blobs if part.repeats
+        ]
         self._by_name = {table.name: table for table in self.tables}
         self._waiting: dict[str, dict[Key, None]] = {table.name: {} for table in self.tables}
 
@@ -42,6 +46,11 @@ class SqlBlobs:
                 if column not in found.setdefault(name, []):
                     found[name].append(column)
         return found
+
+    def keep_right(self, released: Released) -> None:
+        """Let blobs that repeat a removed row repeat the newest that is left, before the commit."""
+        for repeating in self._repeating:
+            repeating.keep_right(list(released.keys.get(repeating.source, ())))
 
     def take_in(self, released: Released) -> None:
         """Make candidates of what committed removals referred to."""
@@ -113,6 +122,8 @@ class SqlBlobs:
         """Yield what removes, by name."""
         for table in self.tables:
             yield from table.statements()
+        for repeating in self._repeating:
+            yield from repeating.statements()
 
     def notices(self) -> Iterator[str]:
         """Say what a reader of a plan should know."""

@@ -124,6 +124,9 @@ class Dialect(Protocol):
     def bind_keys(self, keys: Sequence[Key]) -> object:
         """Return the value for the parameter of `keys_in`."""
 
+    def among(self, column: Column, values: sa.Select[Any]) -> Column:
+        """Return the condition that a column is one of the values of a sub-select, which is read first."""
+
     def rows_in(self, columns: Sequence[Column], parameter: str = "keys") -> Column:
         """Return the condition that columns, together, are one of the composite keys of one bound value."""
 

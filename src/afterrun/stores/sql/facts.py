@@ -17,7 +17,7 @@ from afterrun.core.facts import Flag, Key, Reason, Row, Unit, key_text
 from afterrun.core.tree import build_units, read_units
 from afterrun.profiles.model import Edge, Protection
 from afterrun.profiles.words import Condition
-from afterrun.stores.sql.binding import Binding, UnknownReference
+from afterrun.stores.sql.binding import Binding, InnerLink, UnknownReference
 from afterrun.stores.sql.conditions import unknown_holds
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.ends import Ends
@@ -56,7 +56,11 @@ class Facts:
         self.by_key = sa.select(*self.columns).select_from(self.source).where(self.dialect.keys_in(self.key))
         self.by_parent = [self._children(place) for place in range(len(self.tree.edges))]
         self.attached = self._attached()
-        self.flags = [*self._protections(), *map(self._unknown, binding.unknown_references())]
+        self.flags = [
+            *self._protections(),
+            *map(self._unknown, binding.unknown_references()),
+            *map(self._linked, binding.inner_links()),
+        ]
 
     def _lineage(self) -> tuple[sa.FromClause, Column]:
         """Return the run table with its lookups, times and link rows, and the effective parent's key.
@@ -126,7 +130,7 @@ class Facts:
         link = self.binding.table(edge.via.table, "l")
         held = self.binding.holds(link, edge.via.table, edge.via.owner)
         links = sa.select(link.c[edge.via.key]).where(held)
-        return self.runs.c[edge.column].in_(links)
+        return self.dialect.among(self.runs.c[edge.column], links)
 
     def condition(self, column: Column, test: Condition) -> Column:
         """Return one test of the profile as a condition."""
@@ -209,6 +213,24 @@ class Facts:
             source = source.join(link, link.c[owned.via.key] == middle.c[owned.column])
             holder = link.c[owned.via.owner]
         return reason, True, sa.select(holder).select_from(source).where(self.dialect.keys_in(holder))
+
+    def _linked(self, link: InnerLink) -> tuple[Reason, bool, sa.Select[Any]]:
+        """Return what finds runs with a row to which a row of another run refers, or one of no run."""
+        reason = Reason(link.reason, f"a row of {link.table} of another run refers to a row of it")
+        theirs, source, holder = self.binding.held_rows(link.referred, "r")
+        ours, joined, owner = self.binding.held_rows(link.table, "o")
+        on = zip(link.columns, link.targets, strict=True)
+        pairs = [theirs.c[target] == ours.c[column] for column, target in on]
+        if isinstance(joined, sa.Join):
+            joined = joined.left.outerjoin(joined.right, joined.onclause)
+        other = sa.case((owner == holder, literal(0)), else_=literal(1)) == literal(1)
+        index = self.binding.index(link.table, link.columns[0])
+        one: sa.Select[Any] = sa.select(literal(1)).select_from(joined).where(*pairs, other)
+        # a value for each row, and no join: of a column that is mostly NULL, a planner may read all for that
+        one = self.dialect.hint(one, ours, index).limit(sa.literal_column("1"))
+        inside = one.correlate_except(ours, *([joined.right] if isinstance(joined, sa.Join) else []))
+        found = inside.scalar_subquery().is_not(None)
+        return reason, True, sa.select(holder).select_from(source).where(self.dialect.keys_in(holder), found)
 
 
 class RunReader:

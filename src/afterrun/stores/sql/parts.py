@@ -53,12 +53,12 @@ def _owned(binding: Binding, owned: Owned, schema: str | None) -> Part:
     link = binding.table(owned.via.table, "l", schema=schema)
     held = binding.holds(link, owned.via.table, owned.via.owner)
     links = sa.select(link.c[owned.via.key]).where(held)
-    among: Column = column.in_(links)
+    among = binding.dialect.among(column, links)
     leading = binding.table(owned.via.table, "afterrun-link", schema=schema)
     on: Column = leading.c[owned.via.key] == column
     if binding.is_loose(owned.table, owned.column, like=(owned.via.table, owned.via.key)):
         exact = binding.dialect.order_key
-        among = sa.and_(among, exact(column).in_(links))
+        among = sa.and_(among, binding.dialect.among(exact(column), links))
         on = sa.and_(on, exact(leading.c[owned.via.key]) == exact(column))
     return Part(owned.table, table, among, table.join(leading, on), (leading.c[owned.via.owner],))
 

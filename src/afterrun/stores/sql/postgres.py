@@ -40,15 +40,17 @@ IDLE_SECONDS: Final = 2.0
 """How long a batch may stand still between two statements: its client may be dead."""
 
 WAYS: Final[Mapping[str, bytes]] = {
-    "keys": b"SET enable_seqscan = off; SET enable_bitmapscan TO DEFAULT",
-    "bound": b"SET enable_seqscan = off; SET enable_bitmapscan = off",
-    "": b"SET enable_seqscan TO DEFAULT; SET enable_bitmapscan TO DEFAULT",
+    "keys": b"SET enable_seqscan = off; SET enable_mergejoin = off; SET enable_bitmapscan TO DEFAULT",
+    "bound": b"SET enable_seqscan = off; SET enable_mergejoin = off; SET enable_bitmapscan = off",
+    "": b"SET enable_seqscan TO DEFAULT; SET enable_mergejoin TO DEFAULT; SET enable_bitmapscan TO DEFAULT",
 }
 """What the planner may do, by a parameter that a statement has: whoever has keys goes by them, and a page
 reads an index in its order. Without statistics, as after an upgrade of the server, a thousand keys count as
-most of a table, and all that is old as too little to stop early."""
+most of a table, and all that is old as too little to stop early. A merge reads an index from its start."""
 
-IN_A_BATCH: Final = b"SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = on"
+IN_A_BATCH: Final = (
+    b"SET LOCAL enable_seqscan = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_bitmapscan = on"
+)
 """A batch goes by keys throughout, whatever the page before it was told."""
 
 SHARE: Final = 0.8
@@ -215,6 +217,10 @@ class Postgres:
     def keys_in(self, column: Column, parameter: str = "keys") -> Column:
         """Compare with one bound array of text, cast to the column's type; what cannot be cast is no key."""
         return postgres_keys.among(column, sa.bindparam(parameter))
+
+    def among(self, column: Column, values: sa.Select[Any]) -> Column:
+        """Make an array of the values: for a join, a planner may read all of a column that is mostly NULL."""
+        return column == sa.func.any(sa.func.array(values.scalar_subquery()))
 
     def bind_keys(self, keys: Sequence[Key]) -> object:
         """Return the keys as the server writes an array of text: a list would be escaped key by key."""

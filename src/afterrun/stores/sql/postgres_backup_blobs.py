@@ -13,14 +13,8 @@ from psycopg import sql
 from afterrun.core.facts import Key, Unit, key_text, readable
 from afterrun.stores.sql.backed import Backed
 from afterrun.stores.sql.blob_table import BlobTable
-from afterrun.stores.sql.postgres_backup_rows import (
-    FORMAT,
-    Asked,
-    UnitRows,
-    blocks,
-    copied_out,
-    reading,
-)
+from afterrun.stores.sql.postgres_backup_rows import Asked, UnitRows, reading
+from afterrun.stores.sql.postgres_copy import FORMAT, blocks, copied_out
 from afterrun.stores.sql.postgres_errors import classified
 from afterrun.stores.sql.postgres_types import type_of
 from afterrun.stores.sql.store import SqlStore

@@ -29,7 +29,8 @@ from afterrun.core.errors import BackupFailed, Refused
 from afterrun.core.facts import Unit
 from afterrun.stores.sql.postgres_backup_blobs import BlobRows, Needed, needed_by
 from afterrun.stores.sql.postgres_backup_head import FORMAT, Head, Totals, UnitHead
-from afterrun.stores.sql.postgres_backup_rows import Asked, UnitRows, UnitSum, blocks
+from afterrun.stores.sql.postgres_backup_rows import Asked, UnitRows, UnitSum
+from afterrun.stores.sql.postgres_copy import blocks
 
 HEAD: Final = "afterrun.json"
 UNITS: Final = "units.jsonl"

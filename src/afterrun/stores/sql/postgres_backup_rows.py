@@ -17,30 +17,23 @@ from uuid import UUID
 import sqlalchemy as sa
 from psycopg import sql
 
-from afterrun.core.errors import StoreFailure, UnitFailure
+from afterrun.core.errors import UnitFailure
 from afterrun.core.facts import Key, Unit, key_text
+from afterrun.profiles import TableShape
 from afterrun.stores.sql.backed import Backed
 from afterrun.stores.sql.backed_kinds import kinds_of
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.parts import Part
 from afterrun.stores.sql.postgres import Postgres
+from afterrun.stores.sql.postgres_circles import Circle
+from afterrun.stores.sql.postgres_copy import FORMAT, NOTHING, copied_in, copied_out
 from afterrun.stores.sql.postgres_errors import classified
 from afterrun.stores.sql.postgres_types import INTEGERS, type_of
 from afterrun.stores.sql.store import SqlStore
 
-LOOK: Final = 1_000
-"""Rows between two looks at whether the host shuts down."""
-
-BLOCK: Final = 65_536
-"""Bytes that are given to COPY at once."""
-
 PIECE_UNITS: Final = 1_000
 PIECE_MEMBERS: Final = 5_000
 """Units and runs whose rows one statement a table reads; a larger tree is a piece of its own."""
-
-FORMAT: Final = "(FORMAT text, ENCODING 'UTF8')"
-NOBODY: Final = b"\\N"
-"""What stands for the unit of a row that belongs to none of those asked for."""
 
 GENERATED: Final = """
 SELECT attrelid, attname FROM pg_catalog.pg_attribute
@@ -126,6 +119,8 @@ class UnitRows:
         blobs = store.blobs.tables if store.blobs else []
         self._computed = self._generated([*(part.name for part in found), *(table.name for table in blobs)])
         self.tables: Sequence[Copied] = [self._copied(part) for part in found]
+        shapes = self.dialect.shapes
+        self._circles = {table.name: later for table in self.tables if (later := self._later(table, shapes))}
 
     def _generated(self, names: Sequence[str]) -> frozenset[tuple[int, str]]:
         oids = self.dialect.reflected.oids
@@ -154,6 +149,16 @@ class UnitRows:
         owners = tuple(map(type_of, part.key))
         return Copied(part.name, columns, owners, f"COPY ({read}) TO STDOUT {FORMAT}".encode(), write)
 
+    def _later(self, table: Copied, shapes: Mapping[str, TableShape]) -> Circle | None:
+        """Return the columns of a table that lead to rows which are put back after its own."""
+        names = [other.name for other in self.tables]
+        later, shape = names[: names.index(table.name)], shapes[table.name]
+        links = [key[0] for key, referred, _, _ in shape.foreign_keys if len(key) == 1 and referred in later]
+        if not links or len(shape.primary_key) != 1:
+            return None
+        place, [key] = self.dialect.reflected.places[table.name], shape.primary_key
+        return Circle(self.dialect, place, columns=list(table.columns), key=key, links=links)
+
     def sums(self, units: Sequence[Unit]) -> Iterator[UnitSum]:
         """Read all rows of these units; yield what they come to, unit by unit."""
         for piece in pieces(units):
@@ -168,12 +173,12 @@ class UnitRows:
 
         Raises `UnitFailure` for a row that no unit can be told for.
         """
-        current, digests, size = NOBODY, list[bytes](), 0
+        current, digests, size = NOTHING, list[bytes](), 0
         with closing(copied_out(self.dialect, table.read, asked.parameters(table.owners))) as rows:
             for row in rows:
                 place, _, line = row.partition(b"\t")
                 if place != current:
-                    if place == NOBODY:
+                    if place == NOTHING:  # the unit of a row that belongs to none of those asked for
                         raise UnitFailure("constraint", f"a row of {table.name} belongs to no unit")
                     if digests:
                         sums[int(current)].note(table.name, digests, size)
@@ -186,13 +191,13 @@ class UnitRows:
 
     def put(self, table: Copied, lines: Iterable[bytes]) -> int:
         """Take rows in, as they were written out; return their number."""
-        dialect = self.dialect
-        dialect.hurry()
-        with classified(), dialect.driver.cursor() as cursor:
-            with cursor.copy(table.write) as copy:
-                for block in blocks(lines):
-                    copy.write(block)
-            return cursor.rowcount
+        circle = self._circles.get(table.name)
+        return copied_in(self.dialect, table.write, lines if circle is None else circle.opened(lines))
+
+    def close_circles(self) -> None:
+        """Set the columns that were left out since the rows that they lead to came later."""
+        for circle in self._circles.values():
+            circle.close()
 
 
 def rows_of(store: SqlStore) -> Mapping[str, UnitRows]:
@@ -212,31 +217,6 @@ def pieces(units: Iterable[Unit]) -> Iterator[Sequence[Unit]]:
         members += len(unit.members)
     if piece:
         yield piece
-
-
-def copied_out(
-    dialect: Postgres, statement: bytes | sql.Composed, parameters: Mapping[str, object] | None = None
-) -> Generator[bytes]:
-    """Yield the rows of a COPY as they come. No other statement runs until this is at its end or closed."""
-    dialect.hurry()
-    with classified(), dialect.driver.cursor() as cursor, cursor.copy(statement, parameters) as copy:
-        for number, row in enumerate(copy):
-            if number % LOOK == 0 and dialect.halt():
-                raise StoreFailure("halted", "the host shuts down")
-            yield bytes(row)
-
-
-def blocks(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Join rows, so that fewer and larger parts are written."""
-    block: list[bytes] = []
-    size = 0
-    for line in lines:
-        block.append(line)
-        size += len(line)
-        if size >= BLOCK:
-            yield b"".join(block)
-            block, size = [], 0
-    yield b"".join(block)
 
 
 def reading(part: Part, source: sa.FromClause, columns: Sequence[Column]) -> sa.Select[Any]:

@@ -20,7 +20,7 @@ from psycopg import sql
 
 from afterrun.core.errors import BackupFailed, StoreFailure
 from afterrun.stores.sql.postgres import Postgres
-from afterrun.stores.sql.postgres_backup_rows import FORMAT, copied_out
+from afterrun.stores.sql.postgres_copy import FORMAT, copied_out
 from afterrun.stores.sql.postgres_errors import classified
 from afterrun.stores.sql.postgres_programs import Programs, login, output
 

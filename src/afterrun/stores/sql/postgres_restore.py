@@ -206,6 +206,7 @@ class PostgresRestore:
                 lines = (line for one in group for line in one.rows.get(table.name, ()))
                 if count and rows.put(table, lines) != count:
                     raise NotRestoredError(Reason("changed", CHANGED))
+            rows.close_circles()
             if [found.digest for found in rows.sums(units)] != expected:
                 raise NotRestoredError(Reason("changed", CHANGED))
             _check_obstacles(rows, units)  # again, since nothing keeps others from a run meanwhile

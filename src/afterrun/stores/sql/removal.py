@@ -144,12 +144,12 @@ class Removal:
         total: Column = sa.literal_column("1")
         for owned in self._binding.owned:
             table = self._binding.table(owned.table, "t")
-            source, on = table, key == table.c[owned.column]
+            on: Column = key == table.c[owned.column]
             if owned.via is not None:
                 link = self._binding.table(owned.via.table, "l")
-                source = table.join(link, link.c[owned.via.key] == table.c[owned.column])
-                on = key == link.c[owned.via.owner]
-            counted = sa.select(sa.func.count()).select_from(source).where(on).correlate(runs)
+                links = sa.select(link.c[owned.via.key]).where(key == link.c[owned.via.owner])
+                on = self._dialect.among(table.c[owned.column], links.correlate(runs))
+            counted = sa.select(sa.func.count()).select_from(table).where(on).correlate(runs)
             total = total + counted.scalar_subquery()
         return sa.select(key, total).where(self._dialect.keys_in(key))
 

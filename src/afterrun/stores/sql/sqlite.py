@@ -36,6 +36,7 @@ from afterrun.stores.sql.sqlite_files import BUSY_MS, address, check_file, decod
 from afterrun.stores.sql.sqlite_schema import reflect, reflect_indexes
 from afterrun.stores.sql.sqlite_space import give_back, measure, rooms
 from afterrun.stores.sql.sqlite_tables import table_sizes
+from afterrun.stores.sql.sqlite_trust import distrust
 
 Answer = TypeVar("Answer")
 
@@ -123,8 +124,8 @@ class SQLite:
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
         connection.text_factory = decode
+        distrust(connection)
         settings = [
-            "trusted_schema=OFF",
             "foreign_keys=ON",
             f"cache_size=-{CACHE_KIB}",
             "temp_store=FILE",  # a small table stays in memory all the same
@@ -219,6 +220,10 @@ class SQLite:
     def bind_keys(self, keys: Sequence[Key]) -> object:
         """Return the keys as a JSON array."""
         return json.dumps(list(keys), ensure_ascii=False)
+
+    def among(self, column: Column, values: sa.Select[Any]) -> Column:
+        """Name the values in a sub-select, which SQLite reads first."""
+        return column.in_(values)
 
     def rows_in(self, columns: Sequence[Column], parameter: str = "keys") -> Column:
         """Compare with a JSON array of arrays.

@@ -215,5 +215,7 @@ class SqlTransaction:
         """Remove units, payloads first and the run's own row last."""
         told = {} if self._released is None else {"released": self._released}
         removed = self._removal.remove(units, max_rows=max_rows, **told)
+        if self._blobs is not None and self._released is not None:
+            self._blobs.keep_right(self._released)
         self._gone.extend(units)
         return removed
