@@ -98,10 +98,10 @@ class Home:
             stand_still(retention, now)
             yield retention
 
-    def prune(self, policy: Policy = MONTH, *, profile: str | None = None) -> Report:
+    def prune(self, policy: Policy = MONTH, *, profile: str | None = None, now: Instant = NOW) -> Report:
         """Remove what a policy lets go, and make sure that the plan said just that."""
         before = self.counts()
-        with self.retention(profile=profile) as retention:
+        with self.retention(profile=profile, now=now) as retention:
             planned = retention.plan(policy)
             report = retention.prune(policy, options=SweepOptions(offline=True))
         assert report.ended == "completed", report.message

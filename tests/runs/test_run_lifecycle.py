@@ -95,8 +95,10 @@ def test_a_run_ends_once(store: RunStore) -> None:
     with pytest.raises(WrongState, match="ended already, as completed") as refused:
         store.finish(run, RunStatus.FAILED)
     assert refused.value.status == "completed"
-    with pytest.raises(UsageError, match="a run ends as one of"):
+    with pytest.raises(UsageError, match="completed, failed or timed_out"):
         store.finish(run, RunStatus.PARKED)
+    with pytest.raises(UsageError, match="call cancel_tree"):
+        store.finish(run, RunStatus.CANCELLED)
 
 
 @pytest.mark.parametrize("status", [RunStatus.FAILED, RunStatus.TIMED_OUT])

@@ -75,8 +75,10 @@ def finish(
 
     A run that completed must have ended its own work; of any other, what is open is cancelled.
     """
+    if status is RunStatus.CANCELLED:
+        raise UsageError("a run is cancelled with all that hangs from it: call cancel_tree")
     if status not in ENDED:
-        raise UsageError(f"a run ends as one of {', '.join(ENDED)}")
+        raise UsageError("a run ends as completed, failed or timed_out")
     found = hold_as_owner(transaction, run, epoch)
     if found.status in ENDED:
         raise WrongState(f"the run has ended already, as {found.status}", status=found.status)

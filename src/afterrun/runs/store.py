@@ -148,8 +148,9 @@ class RunStore:
         deliver_to: str | None = None,
         epoch: int | None = None,
     ) -> Run:
-        """End a run. ``deliver_to`` posts the output as a result that keeps the tree until acknowledged.
+        """End a run as completed, failed or timed_out.
 
+        ``deliver_to`` posts the output as a result that keeps the tree until it is acknowledged.
         To complete, the run must have ended its own steps, tasks and questions; otherwise they are
         cancelled. Children go on, and the parent is queued if it waits. ``reason`` is scrubbed.
         """
