@@ -67,16 +67,16 @@ class RunMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """End everything; then retention leaves nothing but tombstones."""
-        for run in self.runs:
-            self.tries(0, lambda store, run=run: store.cancel_tree(run, reason="over"))
-        for pin in self.pins:
-            self.tries(0, lambda store, pin=pin: store.pins.release(pin))
-        for result in self.stores[0].results.due("asker"):
-            self.stores[0].results.acknowledge(result)
-        self.prune(over=True)
-        self.prune(over=True)  # a full pass takes content that a retried run let go of
-        assert {name for name, rows in self.tables().items() if rows} <= {"idempotency_tombstones"}
-        self.opened.close()
+        with self.opened:
+            for run in self.runs:
+                self.tries(0, lambda store, run=run: store.cancel_tree(run, reason="over"))
+            for pin in self.pins:
+                self.tries(0, lambda store, pin=pin: store.pins.release(pin))
+            for result in self.stores[0].results.due("asker"):
+                self.stores[0].results.acknowledge(result)
+            self.prune(over=True)
+            self.prune(over=True)  # a full pass takes content that a retried run let go of
+            assert {name for name, rows in self.tables().items() if rows} <= {"idempotency_tombstones"}
 
     def tables(self) -> Tables:
         """Return all rows of all tables, from one snapshot."""

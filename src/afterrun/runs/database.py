@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
 import sqlalchemy as sa
@@ -55,13 +55,23 @@ class Dialect(Protocol):
         """Say what an error of the database means, without its data."""
 
 
-@dataclass(frozen=True, slots=True)
 class Transaction:
-    """One transaction of the store. ``now`` is the time of all that it writes."""
+    """One transaction of the store, on its connection."""
 
-    connection: sa.Connection
-    dialect: Dialect
-    now: Instant
+    def __init__(self, connection: sa.Connection, dialect: Dialect, *, clock: Clock | None) -> None:
+        """Take a connection on which a transaction has begun."""
+        self.connection = connection
+        self.dialect = dialect
+        self._clock = clock
+
+    @cached_property
+    def now(self) -> Instant:
+        """Return the time of all that the transaction writes.
+
+        It is read at its first use, which is after the tree is locked: changes of one tree have their times
+        in the order in which they come.
+        """
+        return self._clock() if self._clock is not None else self.dialect.now(self.connection)
 
     def rows(self, statement: sa.Executable, values: Values | None = None) -> Sequence[sa.Row[Any]]:
         """Run a statement and return all its rows."""
@@ -119,13 +129,10 @@ class Database:
         try:
             with self._engine.connect() as connection:
                 self.dialect.begin(connection, writing=writing)
-                yield Transaction(connection, self.dialect, self._now(connection))
+                yield Transaction(connection, self.dialect, clock=self._clock)
                 if writing:
                     connection.commit()
         except sa.exc.DBAPIError as error:
             raise self.dialect.failure(error) from None
         finally:
             self._local.busy = False
-
-    def _now(self, connection: sa.Connection) -> Instant:
-        return self._clock() if self._clock is not None else self.dialect.now(connection)

@@ -79,6 +79,13 @@ class Leases:
             found = hold_as_owner(transaction, lease.run, lease.epoch)
             let_go(transaction, found)
 
+    def expired(self, *, limit: int = 100) -> list[str]:
+        """Return runs whose owner has not renewed its lease in time, those first that wait longest."""
+        held = leases.c.released_at.is_(None)
+        with self._database.reading() as transaction:
+            over = sa.select(leases.c.run_id).where(held, leases.c.until <= transaction.now)
+            return [run for (run,) in transaction.rows(over.order_by(leases.c.until).limit(limit))]
+
 
 def let_go(transaction: Transaction, run: Run) -> None:
     """End the lease of a run whose tree is held."""

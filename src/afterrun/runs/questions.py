@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import sqlalchemy as sa
 
-from afterrun.runs.access import expect, hold, hold_as_owner
+from afterrun.runs.access import expect, hold, hold_as_owner, look_at
 from afterrun.runs.database import Database
 from afterrun.runs.errors import NotFound, WrongState
 from afterrun.runs.lifecycle import wake
@@ -63,6 +63,15 @@ class _Questions:
         if found is None:
             raise NotFound("the run has asked no such thing")
         return found
+
+    def of(self, run: str) -> dict[Question, str]:
+        """Return what a run has asked, with where each stands, in the order in which it asked."""
+        columns = self._table.c
+        wanted = sa.select(columns.generation, columns.number, columns.status).where(columns.run_id == run)
+        with self._database.reading() as transaction:
+            look_at(transaction, run)
+            rows = transaction.rows(wanted.order_by(columns.generation, columns.number))
+        return {Question(run, row.generation, row.number): row.status for row in rows}
 
     def _answer(self, question: Question, **values: object) -> None:
         """Answer a question once; the run is queued if it waits."""

@@ -116,6 +116,12 @@ class Steps:
             look_at(transaction, run)
             return [_step(row) for row in transaction.rows(wanted)]
 
+    def output_of(self, step: Step) -> bytes | None:
+        """Return what the current attempt at a step ended with, or ``None``."""
+        reference = sa.select(attempts.c.output_id).where(_is(step.current)).scalar_subquery()
+        with self._database.reading() as transaction:
+            return contents.load(transaction, reference)
+
     def _current(self, transaction: Transaction, attempt: Attempt, epoch: int | None) -> Run:
         """Hold the run of a step's current attempt, which may end it also while the run waits or parks."""
         run = hold_as_owner(transaction, attempt.run, epoch)

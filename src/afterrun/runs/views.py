@@ -61,6 +61,11 @@ class Step:
     started_at: datetime
     ended_at: datetime | None
 
+    @property
+    def current(self) -> Attempt:
+        """Return the current attempt."""
+        return Attempt(self.run, self.generation, self.number, self.attempt)
+
 
 COLUMNS: Final = (
     runs.c.id,
