@@ -16,12 +16,10 @@ from afterrun.core.times import DAY, SECOND, Instant, parse_duration
 from afterrun.runs import Attempt, RunStatus, RunStore
 from afterrun.runs.database import Database, Transaction
 from afterrun.runs.opening import dialect_of
-from afterrun.runs.schema import metadata, obligations, runs
-from afterrun.runs.side_tables import messages
+from afterrun.runs.schema import obligations, runs
+from afterrun.runs.side_tables import metadata
 from afterrun.runs.words import OF_RUN, Work
 from fakes import NOW, stand_still
-
-assert messages.metadata is metadata  # all tables are known
 
 LONG_AGO: Final[Instant] = NOW - 100 * DAY
 MONTH: Final = Policy(keep_for=timedelta(days=30))

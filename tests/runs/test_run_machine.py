@@ -19,7 +19,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from afterrun import AfterrunError, Policy, SweepOptions
 from afterrun.core.times import DAY
 from afterrun.runs import Attempt, Lease, Pin, Question, RunStatus, RunStore, Task, sqlite
-from afterrun.runs.schema import blobs, metadata
+from afterrun.runs.schema import blobs
+from afterrun.runs.side_tables import metadata
 from afterrun.runs.words import ENDED, LIVE, SETTLED_AT_END
 from pg_server import SUPERUSER, Database, Server
 from runs.runs_kit import LONG_AGO, Home, ManualClock

@@ -9,7 +9,8 @@ from alembic.script import ScriptDirectory
 
 from afterrun.profiles import load_built_in
 from afterrun.runs import RunStore
-from afterrun.runs.schema import metadata, obligations
+from afterrun.runs.schema import obligations
+from afterrun.runs.side_tables import metadata
 from afterrun.runs.upgrade import MIGRATIONS, NEWEST, REVISIONS, VERSION_TABLE
 from runs.runs_kit import Home
 

@@ -45,6 +45,9 @@ class Dialect(Protocol):
         The row is locked then, also against retention.
         """
 
+    def is_there(self) -> bool:
+        """Say whether there is a database to look at; to look makes none."""
+
     def make_schema(self, connection: sa.Connection) -> None:
         """Make the schema that holds the tables, unless it is there."""
 

@@ -63,11 +63,10 @@ def settle(transaction: Transaction, scope: sa.Select[Any]) -> None:
     _close(transaction, obligations.c.run_id.in_(scope), obligations.c.kind.in_(SETTLED_AT_END))
 
 
-def open_kinds(transaction: Transaction, scope: sa.Select[Any]) -> Iterable[Work]:
-    """Return the kinds of open work among runs."""
-    found = sa.select(obligations.c.kind).where(
-        obligations.c.run_id.in_(scope), obligations.c.closed_at.is_(None)
-    )
+def open_kinds(transaction: Transaction, root: str, scope: sa.Select[Any]) -> Iterable[Work]:
+    """Return the kinds of open work among runs of one tree."""
+    open_ones = sa.and_(obligations.c.root_id == root, obligations.c.closed_at.is_(None))
+    found = sa.select(obligations.c.kind).where(open_ones, obligations.c.run_id.in_(scope))
     return sorted(Work(kind) for (kind,) in transaction.rows(found.distinct()))
 
 

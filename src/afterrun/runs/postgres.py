@@ -75,6 +75,10 @@ class Postgres:
             index_elements=conflict, set_={name: made.excluded[name] for name in update}
         )
 
+    def is_there(self) -> bool:
+        """Say yes: to connect makes nothing on a server."""
+        return True
+
     def make_schema(self, connection: sa.Connection) -> None:
         """Make the schema; who may not make one needs it made by somebody else before."""
         if self.schema and not sa.inspect(connection).has_schema(self.schema):

@@ -231,6 +231,7 @@ results = table(
     number("delivered_at", null=True),
     number("acknowledged_at", null=True),
     sa.CheckConstraint("acknowledged_at IS NULL OR delivered_at IS NOT NULL", name="order"),
+    some("ix_results_due", "recipient", "acknowledged_at IS NULL"),
 )
 
 pins = table(

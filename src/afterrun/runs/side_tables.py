@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import sqlalchemy as sa
 
+from afterrun.runs import schema
 from afterrun.runs.columns import content, key, null_while, number, of_generation, of_run, one_of, table, text
-from afterrun.runs.schema import metadata
 from afterrun.runs.words import EffectStatus
+
+metadata: Final = schema.metadata
+"""All tables of the store, these included."""
 
 messages = table(
     metadata,

@@ -89,6 +89,10 @@ class SQLite:
             index_elements=conflict, set_={name: made.excluded[name] for name in update}
         )
 
+    def is_there(self) -> bool:
+        """Say whether the file exists: to connect would make it."""
+        return self._path.exists()
+
     def make_schema(self, connection: sa.Connection) -> None:
         """Do nothing: a file is a schema."""
 

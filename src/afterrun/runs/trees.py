@@ -38,7 +38,7 @@ def tree_of(transaction: Transaction, run: str) -> Tree | None:
         return None
     scope = scope_of(run, root)
     found = runs_of(transaction.rows(sa.select(*COLUMNS).where(runs.c.id.in_(scope))))
-    kinds = tuple(open_kinds(transaction, scope))
+    kinds = tuple(open_kinds(transaction, root, scope))
     alive = any(part.status in LIVE for part in found)
     return Tree(tuple(_downwards(found, run)), alive or bool(kinds), kinds)
 

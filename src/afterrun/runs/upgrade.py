@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,6 +12,7 @@ from afterrun.core.times import iso
 from afterrun.runs.columns import Number
 from afterrun.runs.database import Database, Transaction
 from afterrun.runs.errors import SchemaTooNew, UpgradeNeeded, UpgradeRefused
+from afterrun.runs.side_tables import metadata
 
 NEWEST: Final = "0002"
 REVISIONS: Final = ("0001", NEWEST)
@@ -22,6 +24,9 @@ VERSION_TABLE: Final = "afterrun_version"
 MIGRATIONS: Final = "afterrun.runs:migrations"
 LOCK: Final = 0x61667465_7272756E
 """Key of the lock that lets one process upgrade at a time on a server: the letters of our name."""
+
+ONE_AT_A_TIME: Final = threading.Lock()
+"""Alembic hands its revisions what they work on through the module that they import."""
 
 CHANGED: Final = {"0002": ("generations", "steps", "attempts")}
 """Tables that a revision reads or rewrites as a whole."""
@@ -51,6 +56,8 @@ class Upgrade:
 
 def pending(database: Database) -> Upgrade | None:
     """Return what an upgrade would do, and nothing if the store is up to date. Raises `SchemaTooNew`."""
+    if not database.dialect.is_there():
+        return Upgrade(before=None, after=NEWEST, rows=0)
     with database.reading() as transaction:
         return _pending(transaction)
 
@@ -70,7 +77,10 @@ def make_ready(database: Database, *, migrate: bool) -> Upgrade | None:
         wanted = _pending(transaction)  # another process may have been first
         if wanted is None:
             return None
-        _refuse_while_leased(transaction)
+        if wanted.before is None:
+            _refuse_strangers(transaction)
+        else:
+            _refuse_while_leased(transaction)
         notes = _migrate(transaction, NEWEST)
         return Upgrade(before=wanted.before, after=wanted.after, rows=wanted.rows, notes=tuple(notes))
 
@@ -109,10 +119,18 @@ def _revision(transaction: Transaction) -> str | None:
     return found
 
 
+def _refuse_strangers(transaction: Transaction) -> None:
+    """Refuse to make tables where another application has some of the same name."""
+    found = sa.inspect(transaction.connection).get_table_names(schema=transaction.dialect.schema)
+    taken = sorted(metadata.tables.keys() & set(found))
+    if taken:
+        raise UpgradeRefused(
+            f"another application keeps tables there that are called as ours ({', '.join(taken)}): give the "
+            "run store a file or a schema of its own"
+        )
+
+
 def _refuse_while_leased(transaction: Transaction) -> None:
-    inspector = sa.inspect(transaction.connection)
-    if not inspector.has_table(leases.name, schema=transaction.dialect.schema):
-        return
     held = sa.and_(leases.c.released_at.is_(None), leases.c.until > transaction.now)
     count = transaction.value(sa.select(sa.func.count()).select_from(leases).where(held))
     if count:
@@ -125,21 +143,27 @@ def _refuse_while_leased(transaction: Transaction) -> None:
 
 def _migrate(transaction: Transaction, target: str) -> list[str]:
     """Run the revisions on this transaction's connection; return what they have to tell."""
-    from alembic import command  # noqa: PLC0415 - takes longer to import than a store that is ready to open
-    from alembic.config import Config  # noqa: PLC0415 - the same
+    from alembic.config import Config  # noqa: PLC0415 - takes longer to import than a store to open
+    from alembic.runtime.environment import EnvironmentContext  # noqa: PLC0415 - the same
+    from alembic.script import ScriptDirectory  # noqa: PLC0415 - the same
 
     notes: list[str] = []
+    schema = transaction.dialect.schema
     config = Config()
     config.set_main_option("script_location", MIGRATIONS)
-    attributes: dict[str, Any] = {
-        "connection": transaction.connection,
-        "schema": transaction.dialect.schema,
-        "now": transaction.now,
-        "notes": notes,
-    }
-    config.attributes.update(attributes)
+    config.attributes.update(schema=schema, now=transaction.now, notes=notes)
+    scripts = ScriptDirectory.from_config(config)
+
+    def revisions(before: Any, _: object) -> Any:  # noqa: ANN401 - Alembic's own
+        return scripts._upgrade_revs(target, before)  # noqa: SLF001 - as its own command does
+
     transaction.dialect.make_schema(transaction.connection)
-    command.upgrade(config, target)
+    with ONE_AT_A_TIME, EnvironmentContext(config, scripts, fn=revisions, destination_rev=target) as context:
+        context.configure(
+            connection=transaction.connection, version_table=VERSION_TABLE, version_table_schema=schema
+        )
+        with context.begin_transaction():
+            context.run_migrations()
     return notes
 
 
