@@ -52,6 +52,7 @@ def test_a_run_has_one_piece_of_open_work_at_a_time(store: RunStore) -> None:
     assert not tree.open
 
 
+@pytest.mark.timeout(400)
 def test_after_a_thousand_ordinary_runs_nothing_is_open(home: Home, store: RunStore) -> None:
     """Runs with a child each, steps that are retried, questions, tasks and results leave no open row."""
     for number in range(10 if home.name == "postgresql" else 100):
@@ -284,11 +285,23 @@ def test_lists_hold_no_content_and_page_by_id(store: RunStore) -> None:
     assert [run.id for run in store.queued(limit=2)] == [made[1], made[2]]
 
 
-@pytest.mark.parametrize("name", ["", "x" * 201, "two\nlines"])
+@pytest.mark.parametrize("name", ["", "x" * 201, "two\nlines", "nul\0", "\ud800"])
 def test_a_name_that_no_list_could_show_is_refused(store: RunStore, name: str) -> None:
-    """The message says what a name is, and not which one was given."""
-    with pytest.raises(UsageError, match="printable text"):
-        store.create(name)
+    """Wherever one is given; the message says what a name is, and not which one was given."""
+    run = running(store)
+    question = store.decisions.ask(run, "which?")
+    for call in (
+        lambda: store.create(name),
+        lambda: store.steps.start(run, name),
+        lambda: store.tasks.add(run, name),
+        lambda: store.approvals.ask(run, name),
+        lambda: store.decisions.decide(question, name, by="ops"),
+        lambda: store.leases.acquire(run, owner=name, keep_for=timedelta(hours=1)),
+        lambda: store.finish(run, RunStatus.FAILED, deliver_to=name),
+    ):
+        with pytest.raises(UsageError, match="printable text"):
+            call()
+    assert store.get(run).status is RunStatus.RUNNING
 
 
 def test_reasons_are_scrubbed_before_they_are_stored(store: RunStore) -> None:

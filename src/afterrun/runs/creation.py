@@ -12,14 +12,12 @@ from afterrun.runs.access import hold, hold_as_owner, look_at
 from afterrun.runs.database import Transaction
 from afterrun.runs.errors import KeySpent
 from afterrun.runs.ids import new_id
+from afterrun.runs.labels import label
 from afterrun.runs.lineage import lineage_block, refuse, step_block
 from afterrun.runs.obligations import open_work
 from afterrun.runs.schema import generations, runs, tombstones
 from afterrun.runs.views import Attempt, Run
 from afterrun.runs.words import GenerationStatus, RunStatus, Work
-
-MAX_NAME = 200
-"""Characters of a name."""
 
 MAX_KEY = 400
 """Characters of an idempotency key."""
@@ -39,9 +37,9 @@ class Order:
 
     def __post_init__(self) -> None:
         """Refuse words that no list could show."""
-        _check("name", self.name, MAX_NAME)
+        label("name of a run", self.name)
         if self.idempotency_key is not None:
-            _check("idempotency key", self.idempotency_key, MAX_KEY)
+            label("idempotency key", self.idempotency_key, longest=MAX_KEY)
         if self.epoch is not None and self.parent is None:
             raise UsageError("an epoch is that of the parent's lease: give the parent's attempt, too")
 
@@ -135,8 +133,3 @@ def _refuse_spent(transaction: Transaction, key: str) -> None:
     spent = transaction.one(sa.select(tombstones).where(tombstones.c.key == key))
     if spent is not None:
         raise KeySpent(run=spent.run_id, status=spent.status)
-
-
-def _check(what: str, text: str, longest: int) -> None:
-    if not text or len(text) > longest or not text.isprintable():
-        raise UsageError(f"the {what} of a run is printable text of 1 to {longest} characters")

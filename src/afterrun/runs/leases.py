@@ -12,6 +12,7 @@ from afterrun.core.times import micros, to_datetime
 from afterrun.runs.access import hold, hold_as_owner
 from afterrun.runs.database import Database, Transaction
 from afterrun.runs.errors import LeaseHeld, WrongState
+from afterrun.runs.labels import label
 from afterrun.runs.lineage import lineage_block, refuse
 from afterrun.runs.obligations import close_work, open_work
 from afterrun.runs.schema import leases
@@ -52,7 +53,7 @@ class Leases:
             values = {
                 "run_id": run,
                 "epoch": epoch,
-                "owner": owner,
+                "owner": label("owner of a lease", owner),
                 "acquired_at": transaction.now,
                 "until": until,
                 "released_at": None,

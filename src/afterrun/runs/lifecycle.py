@@ -15,7 +15,7 @@ from afterrun.runs.errors import WrongState
 from afterrun.runs.leases import let_go
 from afterrun.runs.lineage import lineage_block, refuse
 from afterrun.runs.obligations import close_work, open_work
-from afterrun.runs.schema import generations, tombstones
+from afterrun.runs.schema import generations, runs, tombstones
 from afterrun.runs.scrub import scrub
 from afterrun.runs.views import Run
 from afterrun.runs.words import ENDED, GenerationStatus, RunStatus, Work
@@ -82,10 +82,11 @@ def finish(
     found = hold_as_owner(transaction, run, epoch)
     if found.status in ENDED:
         raise WrongState(f"the run has ended already, as {found.status}", status=found.status)
+    scope = one_run(found)
     if status is RunStatus.COMPLETED:
         _refuse_open_work(transaction, found, "complete")
-    scope = one_run(found)
-    end_work(transaction, scope)
+    else:
+        end_work(transaction, scope)
     said = None if reason is None else scrub(reason)
     end_runs(transaction, scope, status, reason=said, output=contents.store(transaction, output))
     if deliver_to is not None:
@@ -103,7 +104,8 @@ def retry(transaction: Transaction, run: str) -> Run:
     current = sa.and_(generations.c.run_id == run, generations.c.number == found.generation)
     again = sa.update(generations).where(current).values(status=GenerationStatus.RUNNING, ended_at=None)
     transaction.change(again)
-    transaction.change(sa.delete(tombstones).where(tombstones.c.run_id == run))
+    key = sa.select(runs.c.idempotency_key).where(runs.c.id == run).scalar_subquery()
+    transaction.change(sa.delete(tombstones).where(tombstones.c.key == key))
     open_work(transaction, found, Work.QUEUED)
     return look_at(transaction, run)
 

@@ -13,6 +13,7 @@ from afterrun.runs import contents
 from afterrun.runs.access import hold
 from afterrun.runs.database import Database
 from afterrun.runs.errors import NotFound
+from afterrun.runs.labels import label
 from afterrun.runs.numbers import next_number
 from afterrun.runs.obligations import close_work, open_work
 from afterrun.runs.schema import pins
@@ -51,7 +52,7 @@ class Pins:
                 pins,
                 run_id=run,
                 number=number,
-                holder=holder,
+                holder=label("holder of a pin", holder),
                 content_id=contents.find(transaction, address),
                 pinned_at=transaction.now,
                 until=until,

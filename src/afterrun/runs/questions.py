@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from afterrun.runs.access import expect, hold, hold_as_owner, look_at
 from afterrun.runs.database import Database
 from afterrun.runs.errors import NotFound, WrongState
+from afterrun.runs.labels import label
 from afterrun.runs.lifecycle import wake
 from afterrun.runs.lineage import lineage_block, refuse
 from afterrun.runs.numbers import next_number
@@ -49,7 +50,7 @@ class _Questions:
                 run_id=run,
                 generation=found.generation,
                 number=number,
-                subject=subject,
+                subject=label("subject of a question", subject),
                 status="pending",
                 asked_at=transaction.now,
             )
@@ -106,11 +107,11 @@ class Approvals(_Questions):
 
     def approve(self, question: Question, *, by: str) -> None:
         """Say yes."""
-        self._answer(question, status=ApprovalStatus.APPROVED, decided_by=by)
+        self._answer(question, status=ApprovalStatus.APPROVED, decided_by=label("name of who answers", by))
 
     def reject(self, question: Question, *, by: str) -> None:
         """Say no."""
-        self._answer(question, status=ApprovalStatus.REJECTED, decided_by=by)
+        self._answer(question, status=ApprovalStatus.REJECTED, decided_by=label("name of who answers", by))
 
 
 class Decisions(_Questions):
@@ -121,7 +122,12 @@ class Decisions(_Questions):
 
     def decide(self, question: Question, choice: str, *, by: str) -> None:
         """Choose."""
-        self._answer(question, status=DecisionStatus.DECIDED, choice=choice, decided_by=by)
+        self._answer(
+            question,
+            status=DecisionStatus.DECIDED,
+            choice=label("choice", choice),
+            decided_by=label("name of who answers", by),
+        )
 
     def choice(self, question: Question) -> str | None:
         """Return what was chosen, or ``None`` while nothing is. Raises `NotFound`."""

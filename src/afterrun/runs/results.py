@@ -13,6 +13,7 @@ from afterrun.runs import contents
 from afterrun.runs.access import hold
 from afterrun.runs.database import Database, Transaction
 from afterrun.runs.errors import NotFound
+from afterrun.runs.labels import label
 from afterrun.runs.numbers import next_number
 from afterrun.runs.obligations import close_work, open_work
 from afterrun.runs.schema import results
@@ -39,7 +40,7 @@ def post(transaction: Transaction, run: Run, *, recipient: str, content: bytes |
         results,
         run_id=run.id,
         number=number,
-        recipient=recipient,
+        recipient=label("recipient of a result", recipient),
         content_id=contents.store(transaction, content),
         made_at=transaction.now,
     )

@@ -12,6 +12,7 @@ from afterrun.runs import contents
 from afterrun.runs.access import expect, hold_as_owner, look_at
 from afterrun.runs.database import Database, Transaction, Values
 from afterrun.runs.errors import NotFound, WrongState
+from afterrun.runs.labels import label
 from afterrun.runs.lineage import lineage_block, refuse, step_block
 from afterrun.runs.numbers import next_number
 from afterrun.runs.obligations import close_work, open_work
@@ -44,7 +45,7 @@ class Steps:
                 run_id=run,
                 generation=found.generation,
                 number=number,
-                name=name,
+                name=label("name of a step", name),
                 status=StepStatus.RUNNING,
                 attempt=FIRST,
                 started_at=transaction.now,

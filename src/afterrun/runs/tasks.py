@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from afterrun.runs.access import expect, hold_as_owner, look_at
 from afterrun.runs.database import Database, Transaction
 from afterrun.runs.errors import NotFound, WrongState
+from afterrun.runs.labels import label
 from afterrun.runs.lineage import lineage_block, refuse, step_block
 from afterrun.runs.numbers import next_number
 from afterrun.runs.obligations import close_work, open_work
@@ -59,7 +60,7 @@ class Tasks:
                 number=number,
                 step=attempt and attempt.step,
                 attempt=attempt and attempt.number,
-                name=name,
+                name=label("name of a task", name),
                 status=TaskStatus.BLOCKED if open_needs else TaskStatus.OPEN,
                 created_at=transaction.now,
             )
