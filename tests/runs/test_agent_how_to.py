@@ -22,10 +22,10 @@ def test_the_agent_of_the_how_to_runs(
         "asks pending",
         "ended completed",
         "asked again False",
-        "protected ['undelivered-result', 'keep-for']",
+        "protected ['undelivered-result', 'grace', 'keep-for']",
         "life: 42",
         "the universe: 42",
-        "recent ['keep-for']",
+        "recent ['grace', 'keep-for']",
     ]
     with RunStore.open("agent.sqlite") as store:
         [child, *_] = store.newest(limit=2)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from afterrun import BackupOrder, Policy, SweepOptions
 from afterrun.core.times import DAY
-from afterrun.runs import RunStatus, RunStore, words
+from afterrun.runs import DEFAULT_POLICY, RunStatus, RunStore, words
 from afterrun.runs.schema import runs
 from afterrun.runs.side_tables import metadata
 from fakes import NOW
@@ -88,6 +88,19 @@ def test_age_counts_from_the_latest_end_in_the_tree(home: Home, store: RunStore)
     store.start(child)
     store.finish(child, RunStatus.FAILED)
     assert home.verdict(root) == ["recent", "keep-for"]
+
+
+def test_the_default_policy_is_thirty_days_from_the_end(home: Home, store: RunStore) -> None:
+    """For trees and for past generations: a day more lets them go, a day less keeps them."""
+    for age, gone in ((29, False), (31, True)):
+        home.clock.now = NOW - age * DAY
+        run = ended_run(store)
+        loop = running(store)
+        store.continue_as_new(loop)
+        with home.retention() as retention:
+            assert retention.explain(run, DEFAULT_POLICY).verdict.value == ("expired" if gone else "recent")
+            past = retention.explain(f"{loop}/1", DEFAULT_POLICY)
+        assert past.verdict.value == ("expired" if gone else "recent")
 
 
 def test_successful_runs_are_counted_by_name(home: Home, store: RunStore) -> None:

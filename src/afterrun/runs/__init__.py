@@ -39,6 +39,7 @@ from afterrun.runs.errors import (
 )
 from afterrun.runs.leases import Lease
 from afterrun.runs.pins import Pin
+from afterrun.runs.policy import DEFAULT_POLICY
 from afterrun.runs.questions import Question
 from afterrun.runs.results import Result
 from afterrun.runs.store import RunStore
@@ -49,6 +50,7 @@ from afterrun.runs.views import Attempt, Run, Step
 from afterrun.runs.words import AttemptStatus, RunStatus, StepStatus, TaskStatus, Work
 
 __all__ = [
+    "DEFAULT_POLICY",
     "Attempt",
     "AttemptStatus",
     "Block",
