@@ -189,6 +189,7 @@ class Binding:
             for protection in self.protect
             if protection.column and not protection.where and not protection.by_live  # every row protects
         )
+        links.update(self._links_within_runs())
         return links
 
     def inner_links(self) -> Iterator[InnerLink]:
@@ -211,6 +212,18 @@ class Binding:
         link = self.table(owned.via.table, f"{alias}l")
         joined = table.join(link, link.c[owned.via.key] == table.c[owned.column])
         return table, joined, link.c[owned.via.owner]
+
+    def _links_within_runs(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield foreign keys over several columns that lead from a run's rows to others of the same run.
+
+        One of their columns holds the key of the run on both sides, so both rows go with the same run.
+        """
+        owners = {owned.table: owned.column for owned in self.owned if owned.via is None}
+        for table, column in owners.items():
+            for columns, referred, targets, _ in self._shapes[table].foreign_keys:
+                pairs = zip(columns, targets, strict=False)
+                if referred in owners and (column, owners[referred]) in pairs:
+                    yield table, columns
 
     def unknown_triggers(self) -> Iterator[str]:
         """Yield triggers on tables we delete from that the profile does not list."""

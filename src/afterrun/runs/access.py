@@ -1,0 +1,71 @@
+"""Take hold of a run before it is changed: its tree stands still, and only its owner writes.
+
+Every change of a run locks the root of its tree first, so that changes of one tree come one after another,
+and a sweep passes the tree by. Trees do not wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import sqlalchemy as sa
+
+from afterrun.runs.database import Transaction
+from afterrun.runs.errors import RunNotFound, StaleEpoch, WrongState
+from afterrun.runs.schema import leases, runs
+from afterrun.runs.views import COLUMNS, Run, run_of
+from afterrun.runs.words import RunStatus
+
+BY_ID: Final = sa.select(*COLUMNS).where(runs.c.id == sa.bindparam("run"))
+ROOT_OF: Final = sa.select(runs.c.root_id).where(runs.c.id == sa.bindparam("run"))
+TOP: Final = sa.select(runs.c.id).where(runs.c.id == sa.bindparam("root"))
+LEASE_OF: Final = sa.select(leases.c.epoch, leases.c.released_at).where(
+    leases.c.run_id == sa.bindparam("run")
+)
+"""Statements of every change, made once."""
+
+
+def look_at(transaction: Transaction, run: str) -> Run:
+    """Return a run. Raises `RunNotFound`."""
+    rows = transaction.rows(BY_ID, {"run": run})
+    if not rows:
+        raise RunNotFound(run)
+    return run_of(rows[0])
+
+
+def hold(transaction: Transaction, run: str) -> Run:
+    """Lock a run's tree and return the run as it is now. Raises `RunNotFound`."""
+    for (root,) in transaction.rows(ROOT_OF, {"run": run}):
+        transaction.rows(transaction.dialect.locked(TOP), {"root": root})
+    return look_at(transaction, run)
+
+
+def hold_as_owner(transaction: Transaction, run: str, epoch: int | None) -> Run:
+    """Lock a run's tree for its owner, and return the run.
+
+    ``epoch`` is that of the owner's lease; without one, nobody may hold the run. Raises `RunNotFound` and
+    `StaleEpoch`.
+    """
+    found = hold(transaction, run)
+    held = {row.epoch for row in transaction.rows(LEASE_OF, {"run": run}) if row.released_at is None}
+    if epoch is None and held:
+        raise StaleEpoch("a lease holds the run: write with the epoch of that lease")
+    if epoch is not None and epoch not in held:
+        raise StaleEpoch("the lease of this epoch is over: another owner has the run, or it was let go")
+    return found
+
+
+def expect(run: Run, statuses: Iterable[RunStatus], doing: str) -> None:
+    """Refuse to go on with a run in another state. Raises `WrongState`."""
+    wanted = tuple(statuses)
+    if run.status not in wanted:
+        raise WrongState(
+            f"a run that is {run.status} cannot {doing}: it would have to be {' or '.join(wanted)}",
+            status=run.status,
+        )
+
+
+def change_run(transaction: Transaction, run: str, **values: Any) -> None:  # noqa: ANN401 - columns of any type
+    """Change columns of a run."""
+    transaction.change(sa.update(runs).where(runs.c.id == run), values)

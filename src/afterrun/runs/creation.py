@@ -1,0 +1,135 @@
+"""Create runs: a root, a child of an attempt, a restart or a continuation of another run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from afterrun.core.errors import StoreFailure, UsageError
+from afterrun.runs import contents
+from afterrun.runs.access import hold, hold_as_owner, look_at
+from afterrun.runs.database import Transaction
+from afterrun.runs.errors import KeySpent
+from afterrun.runs.ids import new_id
+from afterrun.runs.labels import label
+from afterrun.runs.lineage import lineage_block, refuse, step_block
+from afterrun.runs.obligations import open_work
+from afterrun.runs.schema import generations, runs, tombstones
+from afterrun.runs.views import Attempt, Run
+from afterrun.runs.words import GenerationStatus, RunStatus, Work
+
+MAX_KEY = 400
+"""Characters of an idempotency key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is asked for: a name, where the run hangs, and what it begins with."""
+
+    name: str
+    parent: Attempt | None = None
+    restart_of: str | None = None
+    continuation_of: str | None = None
+    idempotency_key: str | None = None
+    content: bytes | None = None
+    epoch: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse words that no list could show."""
+        label("name of a run", self.name)
+        if self.idempotency_key is not None:
+            label("idempotency key", self.idempotency_key, longest=MAX_KEY)
+        if self.epoch is not None and self.parent is None:
+            raise UsageError("an epoch is that of the parent's lease: give the parent's attempt, too")
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A run that was created, or with ``new=False`` the one that its idempotency key had created before."""
+
+    run: Run
+    new: bool
+
+
+def create(transaction: Transaction, order: Order) -> Created:
+    """Create a run, unless its idempotency key created one already. Raises `RunError`."""
+    root = _place(transaction, order)
+    run = new_id()
+    values = {
+        "id": run,
+        "root_id": root or run,
+        "name": order.name,
+        "status": RunStatus.QUEUED,
+        "generation": 1,
+        "restart_of": order.restart_of,
+        "continuation_of": order.continuation_of,
+        "idempotency_key": order.idempotency_key,
+        "input_id": contents.store(transaction, order.content),
+        "created_at": transaction.now,
+        **_of_parent(order.parent),
+    }
+    if not _insert(transaction, values):
+        return Created(_earlier(transaction, str(order.idempotency_key)), new=False)
+    if order.idempotency_key is not None:
+        _refuse_spent(transaction, order.idempotency_key)
+    transaction.insert(
+        generations, run_id=run, number=1, status=GenerationStatus.RUNNING, started_at=transaction.now
+    )
+    made = look_at(transaction, run)
+    open_work(transaction, made, Work.QUEUED)
+    return Created(made, new=True)
+
+
+def _place(transaction: Transaction, order: Order) -> str | None:
+    """Lock the tree that the run joins, make sure that it may, and return its root, if there is one."""
+    root = None
+    if order.parent is not None:
+        root = hold_as_owner(transaction, order.parent.run, order.epoch).root
+        refuse(step_block(transaction, order.parent))
+        refuse(lineage_block(transaction, order.parent.run, room=1))
+    for earlier in (order.restart_of, order.continuation_of):
+        if earlier is None:
+            continue
+        found = hold(transaction, earlier)
+        if root not in (None, found.root):
+            raise UsageError("a run restarts or continues a run of its own tree only")
+        root = found.root
+        refuse(lineage_block(transaction, earlier, room=1))
+    return root
+
+
+def _of_parent(parent: Attempt | None) -> dict[str, object]:
+    if parent is None:
+        return dict.fromkeys(("parent_id", "parent_generation", "parent_step", "parent_attempt"))
+    return {
+        "parent_id": parent.run,
+        "parent_generation": parent.generation,
+        "parent_step": parent.step,
+        "parent_attempt": parent.number,
+    }
+
+
+def _insert(transaction: Transaction, values: dict[str, object]) -> bool:
+    """Insert the run; say whether its idempotency key was free."""
+    if values["idempotency_key"] is None:
+        transaction.insert(runs, **values)
+        return True
+    put = transaction.dialect.insert_new(runs, ["idempotency_key"]).returning(runs.c.id)
+    return bool(transaction.rows(put, values))
+
+
+def _earlier(transaction: Transaction, key: str) -> Run:
+    """Return the run that a key created before."""
+    found = transaction.value(sa.select(runs.c.id).where(runs.c.idempotency_key == key))
+    if found is not None:
+        return look_at(transaction, found)
+    _refuse_spent(transaction, key)
+    raise StoreFailure("busy", "the run of this idempotency key was removed at this moment; try again")
+
+
+def _refuse_spent(transaction: Transaction, key: str) -> None:
+    """Refuse a key whose run is over and gone. Asked after the insert, so that no removal comes between."""
+    spent = transaction.one(sa.select(tombstones).where(tombstones.c.key == key))
+    if spent is not None:
+        raise KeySpent(run=spent.run_id, status=spent.status)

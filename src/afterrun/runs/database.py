@@ -1,0 +1,141 @@
+"""A database as the run store sees it: transactions with a clock, and where databases differ."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias
+
+import sqlalchemy as sa
+
+from afterrun.core.errors import StoreFailure
+from afterrun.core.times import Instant
+
+Clock: TypeAlias = Callable[[], Instant]
+"""Tells the time in microseconds since 1970, UTC."""
+
+Values: TypeAlias = Mapping[str, object]
+
+
+class Dialect(Protocol):
+    """What differs between databases."""
+
+    schema: str | None
+
+    def engine(self) -> sa.Engine:
+        """Return the engine, with no connection made yet."""
+
+    def begin(self, connection: sa.Connection, *, writing: bool) -> None:
+        """Begin a transaction: with the right to write, or as one snapshot."""
+
+    def now(self, connection: sa.Connection) -> Instant:
+        """Return the time of the database's clock."""
+
+    def locked(self, statement: sa.Select[Any]) -> sa.Select[Any]:
+        """Let a statement lock the rows that it returns until the transaction ends."""
+
+    def insert_new(self, table: sa.Table, conflict: Sequence[str]) -> sa.Insert:
+        """Return an insert that passes by rows whose unique ``conflict`` columns are taken."""
+
+    def upsert(self, table: sa.Table, conflict: Sequence[str], update: Sequence[str]) -> sa.Insert:
+        """Return an insert that updates these columns where the unique ``conflict`` columns are taken.
+
+        The row is locked then, also against retention.
+        """
+
+    def is_there(self) -> bool:
+        """Say whether there is a database to look at; to look makes none."""
+
+    def make_schema(self, connection: sa.Connection) -> None:
+        """Make the schema that holds the tables, unless it is there."""
+
+    def hold_upgrades(self, connection: sa.Connection, key: int) -> None:
+        """Wait until no other process upgrades this store, and keep it so until the transaction ends."""
+
+    def failure(self, error: sa.exc.DBAPIError) -> StoreFailure:
+        """Say what an error of the database means, without its data."""
+
+
+class Transaction:
+    """One transaction of the store, on its connection."""
+
+    def __init__(self, connection: sa.Connection, dialect: Dialect, *, clock: Clock | None) -> None:
+        """Take a connection on which a transaction has begun."""
+        self.connection = connection
+        self.dialect = dialect
+        self._clock = clock
+
+    @cached_property
+    def now(self) -> Instant:
+        """Return the time of all that the transaction writes.
+
+        It is read at its first use, which is after the tree is locked: changes of one tree have their times
+        in the order in which they come.
+        """
+        return self._clock() if self._clock is not None else self.dialect.now(self.connection)
+
+    def rows(self, statement: sa.Executable, values: Values | None = None) -> Sequence[sa.Row[Any]]:
+        """Run a statement and return all its rows."""
+        return self.connection.execute(statement, values).fetchall()
+
+    def one(self, statement: sa.Executable) -> sa.Row[Any] | None:
+        """Run a statement and return its first row, if it has one."""
+        return self.connection.execute(statement).first()
+
+    def value(self, statement: sa.Executable) -> Any:  # noqa: ANN401 - whatever the column holds
+        """Run a statement and return its one value, or ``None``."""
+        return self.connection.execute(statement).scalar()
+
+    def change(self, statement: sa.Executable, values: Values | Sequence[Values] | None = None) -> int:
+        """Run a statement and return how many rows it changed."""
+        changed: int = self.connection.execute(statement, values).rowcount
+        return changed
+
+    def insert(self, table: sa.Table, **values: object) -> None:
+        """Insert one row."""
+        self.connection.execute(sa.insert(table), values)
+
+
+class Database:
+    """Makes transactions, each on a connection of its own, from any thread."""
+
+    def __init__(self, dialect: Dialect, *, clock: Clock | None = None) -> None:
+        """Take a dialect. ``clock`` replaces the database's, for tests."""
+        self.dialect = dialect
+        self._clock = clock
+        self._engine = dialect.engine()
+        self._local = threading.local()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """Give a transaction that may write; it is committed at the end, or undone by an exception."""
+        with self._transaction(writing=True) as transaction:
+            yield transaction
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """Give a transaction that sees one snapshot, and changes nothing."""
+        with self._transaction(writing=False) as transaction:
+            yield transaction
+
+    @contextmanager
+    def _transaction(self, *, writing: bool) -> Iterator[Transaction]:
+        if getattr(self._local, "busy", False):
+            raise RuntimeError("a transaction of this store is open in this thread")
+        self._local.busy = True
+        try:
+            with self._engine.connect() as connection:
+                self.dialect.begin(connection, writing=writing)
+                yield Transaction(connection, self.dialect, clock=self._clock)
+                if writing:
+                    connection.commit()
+        except sa.exc.DBAPIError as error:
+            raise self.dialect.failure(error) from None
+        finally:
+            self._local.busy = False

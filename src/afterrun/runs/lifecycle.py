@@ -1,0 +1,142 @@
+"""What becomes of a run: it starts, parks, waits, is woken, goes on as a new generation, ends, is retried."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import sqlalchemy as sa
+
+from afterrun.core.errors import UsageError
+from afterrun.runs import contents, results
+from afterrun.runs.access import change_run, expect, hold, hold_as_owner, look_at
+from afterrun.runs.database import Transaction
+from afterrun.runs.endings import end_runs, end_work, has_open_work, one_run
+from afterrun.runs.errors import WrongState
+from afterrun.runs.leases import let_go
+from afterrun.runs.lineage import lineage_block, refuse
+from afterrun.runs.obligations import close_work, open_work
+from afterrun.runs.schema import generations, runs, tombstones
+from afterrun.runs.scrub import scrub
+from afterrun.runs.views import Run
+from afterrun.runs.words import ENDED, GenerationStatus, RunStatus, Work
+
+STARTABLE: Final = (RunStatus.QUEUED, RunStatus.PARKED, RunStatus.WAITING)
+RETRIABLE: Final = (RunStatus.FAILED, RunStatus.TIMED_OUT)
+
+
+def start(transaction: Transaction, run: str, *, epoch: int | None = None) -> Run:
+    """Begin a run, or go on with one that parked or waits."""
+    found = hold_as_owner(transaction, run, epoch)
+    expect(found, STARTABLE, "start")
+    refuse(lineage_block(transaction, run))
+    first = {} if found.started_at else {"started_at": transaction.now}
+    change_run(transaction, run, status=RunStatus.RUNNING, **first)
+    close_work(transaction, found, Work.QUEUED, Work.WAITING)
+    return look_at(transaction, run)
+
+
+def rest(transaction: Transaction, run: str, status: RunStatus, *, epoch: int | None = None) -> Run:
+    """Let a run park or wait. Its lease ends with that."""
+    found = hold_as_owner(transaction, run, epoch)
+    expect(found, [RunStatus.RUNNING], "park" if status is RunStatus.PARKED else "wait")
+    change_run(transaction, run, status=status)
+    let_go(transaction, found)
+    open_work(transaction, found, Work.WAITING)
+    return look_at(transaction, run)
+
+
+def wake(transaction: Transaction, run: Run) -> bool:
+    """Queue a run that waits; say whether it did. Its tree is held."""
+    if run.status is not RunStatus.WAITING:
+        return False
+    change_run(transaction, run.id, status=RunStatus.QUEUED)
+    close_work(transaction, run, Work.WAITING)
+    open_work(transaction, run, Work.QUEUED)
+    return True
+
+
+def wake_parent(transaction: Transaction, run: Run) -> None:
+    """Queue the run that started this one, if it waits."""
+    if run.parent is not None:
+        wake(transaction, look_at(transaction, run.parent.run))
+
+
+def finish(
+    transaction: Transaction,
+    run: str,
+    status: RunStatus,
+    *,
+    output: bytes | None = None,
+    reason: str | None = None,
+    deliver_to: str | None = None,
+    epoch: int | None = None,
+) -> Run:
+    """End a run, and settle all of the store's own bookkeeping of it.
+
+    A run that completed must have ended its own work; of any other, what is open is cancelled.
+    """
+    if status is RunStatus.CANCELLED:
+        raise UsageError("a run is cancelled with all that hangs from it: call cancel_tree")
+    if status not in ENDED:
+        raise UsageError("a run ends as completed, failed or timed_out")
+    found = hold_as_owner(transaction, run, epoch)
+    if found.status in ENDED:
+        raise WrongState(f"the run has ended already, as {found.status}", status=found.status)
+    scope = one_run(found)
+    if status is RunStatus.COMPLETED:
+        _refuse_open_work(transaction, found, "complete")
+    else:
+        end_work(transaction, scope)
+    said = None if reason is None else scrub(reason)
+    end_runs(transaction, scope, status, reason=said, output=contents.store(transaction, output))
+    if deliver_to is not None:
+        results.post(transaction, found, recipient=deliver_to, content=output)
+    wake_parent(transaction, found)
+    return look_at(transaction, run)
+
+
+def retry(transaction: Transaction, run: str) -> Run:
+    """Queue a run again that failed or ran out of time; its age counts from its next end."""
+    found = hold(transaction, run)
+    expect(found, RETRIABLE, "be retried")
+    refuse(lineage_block(transaction, run))
+    change_run(transaction, run, status=RunStatus.QUEUED, reason=None, output_id=None, ended_at=None)
+    current = sa.and_(generations.c.run_id == run, generations.c.number == found.generation)
+    again = sa.update(generations).where(current).values(status=GenerationStatus.RUNNING, ended_at=None)
+    transaction.change(again)
+    key = sa.select(runs.c.idempotency_key).where(runs.c.id == run).scalar_subquery()
+    transaction.change(sa.delete(tombstones).where(tombstones.c.key == key))
+    open_work(transaction, found, Work.QUEUED)
+    return look_at(transaction, run)
+
+
+def continue_as_new(
+    transaction: Transaction, run: str, *, content: bytes | None = None, epoch: int | None = None
+) -> Run:
+    """Go on as a new generation that begins with ``content``; retention may take the past one later."""
+    found = hold_as_owner(transaction, run, epoch)
+    expect(found, [RunStatus.RUNNING], "go on as new")
+    refuse(lineage_block(transaction, run))
+    _refuse_open_work(transaction, found, "go on as new")
+    past = sa.and_(generations.c.run_id == run, generations.c.number == found.generation)
+    ended = {"status": GenerationStatus.CONTINUED, "ended_at": transaction.now}
+    transaction.change(sa.update(generations).where(past).values(ended))
+    transaction.insert(
+        generations,
+        run_id=run,
+        number=found.generation + 1,
+        status=GenerationStatus.RUNNING,
+        started_at=transaction.now,
+        input_id=contents.store(transaction, content),
+    )
+    change_run(transaction, run, generation=found.generation + 1)
+    return look_at(transaction, run)
+
+
+def _refuse_open_work(transaction: Transaction, run: Run, doing: str) -> None:
+    if has_open_work(transaction, run):
+        raise WrongState(
+            f"the run cannot {doing} with work of its own open: end its steps, queued retries, tasks, "
+            "approvals and decisions first",
+            status=run.status,
+        )

@@ -1,0 +1,233 @@
+"""The run store: one object for an application, whatever the database."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+import sqlalchemy as sa
+
+from afterrun.runs import contents, creation, lifecycle, trees
+from afterrun.runs.access import hold, look_at
+from afterrun.runs.creation import Created, Order
+from afterrun.runs.database import Clock, Database
+from afterrun.runs.errors import Block
+from afterrun.runs.leases import Leases
+from afterrun.runs.lineage import lineage_block, step_block
+from afterrun.runs.opening import dialect_of
+from afterrun.runs.pins import Pins
+from afterrun.runs.questions import Approvals, Decisions
+from afterrun.runs.results import Results
+from afterrun.runs.schema import runs
+from afterrun.runs.steps import Steps
+from afterrun.runs.tasks import Tasks
+from afterrun.runs.trees import Tree
+from afterrun.runs.upgrade import Upgrade, make_ready, pending
+from afterrun.runs.views import COLUMNS, Attempt, Run, runs_of
+from afterrun.runs.words import RunStatus
+
+PAGE = 100
+"""Runs of a list unless the caller says otherwise."""
+
+
+class RunStore:
+    """Runs, steps, tasks, questions and leases in one database. Safe for any number of threads.
+
+    Each method is one transaction. What it refuses raises `RunError` and changes nothing; a database that
+    fails raises `StoreFailure`. ``epoch`` is that of the caller's lease, and needed while there is one.
+    """
+
+    def __init__(self, database: Database, *, upgraded: Upgrade | None) -> None:
+        """Take a database that is ready; `open` makes one."""
+        self._database = database
+        self.upgraded = upgraded
+        self.steps = Steps(database)
+        self.tasks = Tasks(database)
+        self.approvals = Approvals(database)
+        self.decisions = Decisions(database)
+        self.leases = Leases(database)
+        self.pins = Pins(database)
+        self.results = Results(database)
+
+    @classmethod
+    def open(cls, location: str, *, migrate: bool = True, clock: Clock | None = None) -> Self:
+        """Open the store at a path or URL, and make or upgrade its tables if ``migrate`` allows it.
+
+        ``upgraded`` then says what was done. ``clock`` replaces the database's, for tests. Raises
+        `SchemaTooNew`, `UpgradeNeeded`, `UpgradeRefused`, `UsageError` and `StoreFailure`.
+        """
+        database = Database(dialect_of(location), clock=clock)
+        try:
+            return cls(database, upgraded=make_ready(database, migrate=migrate))
+        except BaseException:
+            database.close()
+            raise
+
+    @staticmethod
+    def pending(location: str) -> Upgrade | None:
+        """Say what `open` would do to the tables at a path or URL; nothing if they are up to date."""
+        database = Database(dialect_of(location))
+        try:
+            return pending(database)
+        finally:
+            database.close()
+
+    def __enter__(self) -> Self:
+        """Return the open store."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        self.close()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._database.close()
+
+    def create(
+        self,
+        name: str,
+        *,
+        parent: Attempt | None = None,
+        restart_of: str | None = None,
+        continuation_of: str | None = None,
+        idempotency_key: str | None = None,
+        content: bytes | None = None,
+        epoch: int | None = None,
+    ) -> Created:
+        """Create a queued run: a root, or under the attempt that starts it.
+
+        A ``restart_of`` or ``continuation_of`` joins the tree of that run. An ``idempotency_key`` that
+        created a run before gives that one, and `KeySpent` once it was removed. ``epoch`` is that of the
+        parent's lease. Raises `WorkBlocked` where nothing may begin.
+        """
+        order = Order(
+            name=name,
+            parent=parent,
+            restart_of=restart_of,
+            continuation_of=continuation_of,
+            idempotency_key=idempotency_key,
+            content=content,
+            epoch=epoch,
+        )
+        with self._database.writing() as transaction:
+            return creation.create(transaction, order)
+
+    def start(self, run: str, *, epoch: int | None = None) -> Run:
+        """Begin a run that is queued, or go on with one that parked or waits."""
+        with self._database.writing() as transaction:
+            return lifecycle.start(transaction, run, epoch=epoch)
+
+    def park(self, run: str, *, epoch: int | None = None) -> Run:
+        """Lay a running run aside until somebody starts it; its lease ends."""
+        with self._database.writing() as transaction:
+            return lifecycle.rest(transaction, run, RunStatus.PARKED, epoch=epoch)
+
+    def wait(self, run: str, *, epoch: int | None = None) -> Run:
+        """Let a running run wait for a child, an answer, or `wake`; its lease ends.
+
+        It is queued again by the first of them, which may not be what it waits for: look, and wait again.
+        """
+        with self._database.writing() as transaction:
+            return lifecycle.rest(transaction, run, RunStatus.WAITING, epoch=epoch)
+
+    def wake(self, run: str) -> bool:
+        """Queue a run that waits; say whether it did."""
+        with self._database.writing() as transaction:
+            return lifecycle.wake(transaction, hold(transaction, run))
+
+    def finish(
+        self,
+        run: str,
+        status: RunStatus = RunStatus.COMPLETED,
+        *,
+        output: bytes | None = None,
+        reason: str | None = None,
+        deliver_to: str | None = None,
+        epoch: int | None = None,
+    ) -> Run:
+        """End a run as completed, failed or timed_out.
+
+        ``deliver_to`` posts the output as a result that keeps the tree until it is acknowledged.
+        To complete, the run must have ended its own steps, tasks and questions; otherwise they are
+        cancelled. Children go on, and the parent is queued if it waits. ``reason`` is scrubbed.
+        """
+        with self._database.writing() as transaction:
+            return lifecycle.finish(
+                transaction,
+                run,
+                RunStatus(status),
+                output=output,
+                reason=reason,
+                deliver_to=deliver_to,
+                epoch=epoch,
+            )
+
+    def retry(self, run: str) -> Run:
+        """Queue a run again that failed or ran out of time."""
+        with self._database.writing() as transaction:
+            return lifecycle.retry(transaction, run)
+
+    def continue_as_new(self, run: str, *, content: bytes | None = None, epoch: int | None = None) -> Run:
+        """Go on as a new generation that begins with ``content``."""
+        with self._database.writing() as transaction:
+            return lifecycle.continue_as_new(transaction, run, content=content, epoch=epoch)
+
+    def cancel_tree(self, run: str, *, reason: str) -> int:
+        """Cancel a run and all below it in one transaction; return how many runs that ended."""
+        with self._database.writing() as transaction:
+            return trees.cancel_tree(transaction, run, reason=reason)
+
+    def tree(self, run: str) -> Tree | None:
+        """Return a run and all below it, and whether anything is open: one snapshot. ``None`` if missing."""
+        with self._database.reading() as transaction:
+            return trees.tree_of(transaction, run)
+
+    def lineage_block(self, run: str) -> Block | None:
+        """Say why nothing may begin under a run now, or ``None``."""
+        with self._database.reading() as transaction:
+            return lineage_block(transaction, run)
+
+    def step_block(self, attempt: Attempt) -> Block | None:
+        """Say why an attempt may create nothing now, or ``None``."""
+        with self._database.reading() as transaction:
+            return step_block(transaction, attempt)
+
+    def get(self, run: str) -> Run:
+        """Return a run as it is now, without its content. Raises `RunNotFound`."""
+        with self._database.reading() as transaction:
+            return look_at(transaction, run)
+
+    def newest(
+        self, *, status: RunStatus | None = None, before: str | None = None, limit: int = PAGE
+    ) -> list[Run]:
+        """Return the newest runs, at most ``limit``; ``before`` an id, for the next page."""
+        wanted = sa.select(*COLUMNS).order_by(runs.c.id.desc()).limit(limit)
+        if status is not None:
+            wanted = wanted.where(runs.c.status == RunStatus(status))
+        if before is not None:
+            wanted = wanted.where(runs.c.id < before)
+        with self._database.reading() as transaction:
+            return runs_of(transaction.rows(wanted))
+
+    def queued(self, *, limit: int = PAGE) -> list[Run]:
+        """Return the runs that have waited longest to be started."""
+        wanted = sa.select(*COLUMNS).where(runs.c.status == sa.literal_column(f"'{RunStatus.QUEUED}'"))
+        with self._database.reading() as transaction:
+            return runs_of(transaction.rows(wanted.order_by(runs.c.id).limit(limit)))
+
+    def input_of(self, run: str) -> bytes | None:
+        """Return what a run began with. Raises `RunNotFound`."""
+        with self._database.reading() as transaction:
+            look_at(transaction, run)
+            reference = sa.select(runs.c.input_id).where(runs.c.id == run)
+            return contents.load(transaction, reference.scalar_subquery())
+
+    def output_of(self, run: str) -> bytes | None:
+        """Return what a run ended with. Raises `RunNotFound`."""
+        with self._database.reading() as transaction:
+            look_at(transaction, run)
+            reference = sa.select(runs.c.output_id).where(runs.c.id == run)
+            return contents.load(transaction, reference.scalar_subquery())

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from afterrun import Policy
+from afterrun.core.times import SECOND
+from afterrun.runs import RunStore, SchemaTooNew, UpgradeNeeded, UpgradeRefused
+from afterrun.runs import upgrade as upgrades
+from afterrun.runs.schema import attempts, generations, leases, runs, steps
+from afterrun.runs.upgrade import upgrade_to, version
+from runs.runs_kit import LONG_AGO, Home, running
+
+LOOP = "01900000-0000-7000-8000-000000000001"
+
+
+def _put(home: Home, *rows: tuple[sa.Table, dict[str, Any]]) -> None:
+    """Insert rows; a column that the older schema lacks is not named."""
+    with home.database() as database, database.writing() as transaction:
+        for table, values in rows:
+            transaction.insert(table, **values)
+
+
+def _first_store(home: Home, *, history: bool = True) -> None:
+    """Make a store as the first revision left it: a loop in its third generation."""
+    with home.database() as database:
+        upgrade_to(database, "0001")
+    run = {"id": LOOP, "root_id": LOOP, "name": "loop", "status": "running", "generation": 3}
+    _put(home, (runs, run | {"created_at": LONG_AGO, "started_at": LONG_AGO}))
+    for number in (1, 2, 3):
+        begun = LONG_AGO + number * 100 * SECOND
+        status = "running" if number == 3 else "continued"
+        values = {"run_id": LOOP, "number": number, "status": status, "started_at": begun}
+        _put(home, (generations, values))
+        if history:
+            _history(home, number, begun, ended=None if number == 3 else begun + 50 * SECOND)
+
+
+def _history(home: Home, number: int, begun: int, *, ended: int | None) -> None:
+    status = "running" if ended is None else "completed"
+    place = {"run_id": LOOP, "generation": number}
+    step = {"number": 1, "name": "work", "attempt": 1, "status": status, "started_at": begun}
+    attempt = {"step": 1, "number": 1, "status": status, "queued_at": begun, "started_at": begun}
+    _put(
+        home,
+        (steps, place | step | {"ended_at": ended and ended - SECOND}),
+        (attempts, place | attempt | {"ended_at": ended}),
+    )
+
+
+def _content(home: Home) -> dict[str, Any]:
+    """Return the rows of all tables that both revisions have alike, and the version."""
+    told: dict[str, Any] = {table.name: home.rows(table) for table in (runs, steps, attempts, version)}
+    with home.database() as database, database._engine.connect() as connection:
+        schema = database.dialect.schema
+        columns = sa.inspect(connection).get_columns("generations", schema=schema)
+    told["columns"] = [column["name"] for column in columns]
+    return told
+
+
+def _ends(home: Home) -> dict[int, int | None]:
+    return {row["number"]: row["ended_at"] for row in home.rows(generations)}
+
+
+def test_a_store_of_the_first_revision_is_upgraded_with_its_data(empty_home: Home) -> None:
+    """Generations end with the newest event of their history; the current one of a live run has no end."""
+    _first_store(empty_home)
+    told = RunStore.pending(empty_home.location)
+    assert told is not None
+    assert (told.before, told.after, told.rows) == ("0001", "0002", 9)
+    with empty_home.open() as store:
+        assert store.upgraded is not None
+        assert (store.upgraded.rows, store.upgraded.notes) == (9, ())
+        assert store.get(LOOP).generation == 3
+    assert _ends(empty_home) == {1: LONG_AGO + 150 * SECOND, 2: LONG_AGO + 250 * SECOND, 3: None}
+
+
+def test_the_last_generation_ends_with_its_run(empty_home: Home) -> None:
+    """What the run itself tells of its end counts more than its history."""
+    _first_store(empty_home, history=False)
+    with empty_home.behind() as transaction:
+        transaction.change(sa.update(runs).values(status="completed", ended_at=LONG_AGO + 999 * SECOND))
+        last = generations.c.number == 3
+        transaction.change(sa.update(generations).where(last).values(status="completed"))
+    empty_home.open().close()
+    assert _ends(empty_home)[3] == LONG_AGO + 999 * SECOND
+
+
+def test_an_end_that_no_history_tells_stays_unknown_and_is_reported(empty_home: Home) -> None:
+    """A generation without steps gets no invented end; the upgrade says how many there are."""
+    _first_store(empty_home, history=False)
+    with empty_home.open() as store:
+        assert store.upgraded is not None
+        assert ["2 generations" in note for note in store.upgraded.notes] == [True]
+    assert _ends(empty_home) == {1: None, 2: None, 3: None}
+
+
+MALFORMED = {
+    "an event before the year 2000": sa.update(attempts).where(attempts.c.generation == 2).values(ended_at=5),
+    "an event still to come": sa.update(steps)
+    .where(steps.c.generation == 2)
+    .values(ended_at=LONG_AGO + 400 * 86_400 * SECOND),
+    "an attempt that goes on": sa.update(attempts)
+    .where(attempts.c.generation == 2)
+    .values(status="running", ended_at=None),
+    "a past generation that runs": sa.update(generations)
+    .where(generations.c.number == 2)
+    .values(status="running"),
+}
+
+
+@pytest.mark.parametrize("what", MALFORMED)
+def test_a_malformed_history_stops_the_upgrade_names_the_key_and_changes_nothing(
+    empty_home: Home, what: str
+) -> None:
+    """What contradicts itself is for a person to look at; the store is as it was, row by row."""
+    _first_store(empty_home)
+    with empty_home.behind() as transaction:
+        transaction.change(MALFORMED[what])
+    before = _content(empty_home)
+    with pytest.raises(UpgradeRefused, match="nothing was changed") as refused:
+        empty_home.open()
+    assert refused.value.keys == (f"{LOOP}/2",)
+    assert f"{LOOP}/2" in str(refused.value)
+    assert _content(empty_home) == before
+
+
+def test_a_refusal_names_20_keys_at_most(empty_home: Home) -> None:
+    """Many malformed generations make no endless message."""
+    _first_store(empty_home)
+    with empty_home.behind() as transaction:
+        for number in range(4, 40):
+            values = {"run_id": LOOP, "number": number, "status": "continued", "started_at": LONG_AGO}
+            transaction.insert(generations, **values)
+    with pytest.raises(UpgradeRefused) as refused:
+        empty_home.open()
+    assert len(refused.value.keys) == 20
+
+
+def test_an_upgrade_waits_for_leases_to_end(empty_home: Home) -> None:
+    """While a runner holds a run, the store stays as it is; once the lease is over, it is upgraded."""
+    _first_store(empty_home)
+    lease = {"run_id": LOOP, "epoch": 1, "owner": "w", "acquired_at": LONG_AGO}
+    _put(empty_home, (leases, lease | {"until": empty_home.clock.now + 60 * SECOND}))
+    with pytest.raises(UpgradeRefused, match="1 leases are live"):
+        empty_home.open()
+    assert RunStore.pending(empty_home.location) is not None
+    empty_home.clock.now += 61 * SECOND
+    with empty_home.open() as store:
+        assert store.upgraded is not None
+
+
+def test_an_old_store_is_not_opened_without_leave_to_upgrade_it(empty_home: Home) -> None:
+    """Without ``migrate`` the caller learns what the upgrade would cost, and nothing is changed."""
+    _first_store(empty_home)
+    with pytest.raises(UpgradeNeeded, match="rewrites 9 rows"):
+        RunStore.open(empty_home.location, migrate=False)
+    assert RunStore.pending(empty_home.location) is not None
+
+
+def test_no_store_is_made_without_leave(empty_home: Home) -> None:
+    """Without ``migrate`` an empty database stays empty."""
+    with pytest.raises(UpgradeNeeded, match="no run store yet"):
+        RunStore.open(empty_home.location, migrate=False)
+    assert RunStore.pending(empty_home.location) is not None
+
+
+def test_a_process_older_than_the_schema_is_refused(home: Home) -> None:
+    """A schema that this version does not know is left alone, whatever ``migrate`` says."""
+    with home.behind() as transaction:
+        transaction.change(sa.update(version).values(version_num="9999"))
+    for migrate in (True, False):
+        with pytest.raises(SchemaTooNew, match="a newer one upgraded it"):
+            RunStore.open(home.location, migrate=migrate)
+
+
+def test_a_store_that_is_up_to_date_is_opened_while_runs_are_held(home: Home) -> None:
+    """Leases are in the way of an upgrade only, and opening again changes nothing."""
+    with home.open() as store:
+        store.leases.acquire(running(store), owner="w", keep_for=timedelta(hours=1))
+    before = home.counts()
+    with home.open() as store:
+        assert store.upgraded is None
+    assert home.counts() == before
+
+
+def test_two_processes_that_upgrade_at_once_do_it_once(
+    empty_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one finds the work done when it gets the lock."""
+    _first_store(empty_home)
+    stale = RunStore.pending(empty_home.location)
+    empty_home.open().close()
+    monkeypatch.setattr(upgrades, "pending", lambda _: stale)
+    with empty_home.open() as store:
+        assert store.upgraded is None
+
+
+def test_an_upgraded_loop_loses_its_past_to_retention(empty_home: Home) -> None:
+    """The ends that the upgrade found are those by which past generations go."""
+    _first_store(empty_home)
+    empty_home.open().close()
+    policy = Policy(generations=Policy(keep_for=timedelta(days=7)))
+    empty_home.prune(policy)
+    assert list(_ends(empty_home)) == [3]
