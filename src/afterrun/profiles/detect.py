@@ -85,7 +85,7 @@ def mentioned_tables(profile: Profile) -> frozenset[str]:
         names.add(blobs.table)
         names.update(reference.table for reference in blobs.references)
         names.update([blobs.pins.table] if blobs.pins else ())
-    return frozenset(names)
+    return frozenset(names).union(*(rows.mentioned for rows in profile.units.rows.values()))
 
 
 def unmentioned_references(profile: Profile, shapes: Mapping[str, TableShape]) -> frozenset[str]:
