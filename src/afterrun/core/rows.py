@@ -31,6 +31,9 @@ OFFLINE_MOST: Final = 20_000
 OFFLINE_AIM: Final = 0.2
 """Rows of the first and largest batch, and its seconds, where nobody waits."""
 
+PAGE_ROWS: Final = 2 * MOST_ROWS
+"""Raw rows of a page, at least: so that few batches are cut short by the end of one."""
+
 GROWTH: Final = 1.5
 QUICK: Final = 0.5
 SLOW: Final = 1.5
@@ -110,6 +113,7 @@ class _Pass:
     """One walk over the rows of a table: whether any was found that may go, and how many went."""
 
     whole: bool
+    begun: bool = False
     found: bool = False
     gone: int = 0
 
@@ -139,6 +143,9 @@ class RowSweep:
         self._pace = pace
         self._sizer = RowSizer(pace)
         self._pending: deque[Key] = deque()
+        self._ends: deque[tuple[int, Place | None]] = deque()
+        self._met = self._done = 0
+        self._topped = False
         self._walk = _Pass(whole=start is None)
         self._over = False
         self._next: Place | None = None
@@ -196,12 +203,18 @@ class RowSweep:
             stop = self._stop()
             if stop is not None:
                 return stop
-            if self._pending:
-                self._batch()
-            elif not self._over:
+            if self._wants_more():
                 self._read()
+            elif self._pending:
+                self._batch()
             elif (ended := self._ended()) is not None:
                 return ended
+
+    def _wants_more(self) -> bool:
+        """Say whether to read on. What fills no batch waits for one more page, and not for all of them."""
+        if self._over or not self._pending:
+            return not self._over
+        return len(self._pending) < self._sizer.rows and not self._topped
 
     def _ended(self) -> Outcome | None:
         """Say how the work ended if a whole walk met nothing that may go; else begin another one."""
@@ -230,17 +243,25 @@ class RowSweep:
         return None if self._budget.rows is None else max(self._budget.rows - self._gone, 0)
 
     def _read(self) -> None:
-        """Read the next page. What is found here waits for its batches before the next one is read."""
-        page = self._source.page(self.place, limit=self._pace.pace.page)
+        """Read the next page. The place of the table moves on only when all that was found there is done."""
+        self._topped = bool(self._pending)
+        limit = max(self._pace.pace.page, PAGE_ROWS)
+        page = self._source.page(self._next if self._walk.begun else self.place, limit=limit)
+        self._walk.begun = True
         self._tally(page)
         going = [key for key in page.going if key not in self._left_alone]
         self._pending.extend(going)
         self._walk.found = self._walk.found or bool(going)
         self._over = page.place is None
         self._next = page.place
-        if not self._pending:
-            self.place = page.place
+        self._met += len(going)
+        self._ends.append((self._met, page.place))
+        self._move_on()
         self._ask.observer(PageRead(page.scanned, len(page.going)))
+
+    def _move_on(self) -> None:
+        while self._ends and self._ends[0][0] <= self._done:
+            self.place = self._ends.popleft()[1]
 
     def _tally(self, page: RowPage) -> None:
         units = self.result.units
@@ -262,10 +283,10 @@ class RowSweep:
         except UnitFailure as error:
             self._fail(keys, error)
             return
-        self._failed_in_a_row = 0
+        self._failed_in_a_row, self._topped = 0, False
+        self._done += len(keys)
+        self._move_on()
         self._record(done, asked=asked, tried=len(keys), full=len(keys) == self._sizer.rows)
-        if not self._pending:
-            self.place = self._next
 
     def _record(self, done: RowsGone, *, asked: float, tried: int, full: bool) -> None:
         clock, result = self._ask.clock, self.result
@@ -296,6 +317,8 @@ class RowSweep:
             self._tell(BatchFailed(len(keys), error.kind))
             return
         self.result.units.deferred += 1
+        self._done += 1
+        self._move_on()
         self._left_alone.add(keys[0])
         self._failed_in_a_row += 1
         self._tell(UnitDeferred(error.kind))

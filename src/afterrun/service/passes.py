@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from afterrun.core.errors import Refused
 from afterrun.core.facts import Key, Unit
@@ -23,6 +23,8 @@ from afterrun.stores.directory.store import DirectoryStore
 from afterrun.stores.sql.made import generations_of
 from afterrun.stores.sql.rows import RowsApart, SqlRows
 from afterrun.stores.sql.store import SqlStore
+
+NOT_LISTED: Final = "a plan file lists no rows of row tables, so none of them go with it"
 
 
 class Kind(Store, Protocol):
@@ -130,7 +132,9 @@ def _of_directory(store: DirectoryStore, policy: Policy, *, now: Instant) -> Pas
     if not policy.has_rules:
         what = "generations" if policy.generations is not None else "tables of rows"
         raise Refused("no-generations", f"the policy has rules for {what} alone, and a directory has none")
-    runs = Pass(store.runs, make_plan(store.runs, policy, now=now))
+    plan = make_plan(store.runs, policy, now=now)
+    told = [f"the rules for the table {name} decide nothing: a directory has none" for name in policy.tables]
+    runs = Pass(store.runs, replace(plan, notices=(*plan.notices, *told)))
     results = store.results
     if results is None:
         return Passes(policy, runs, (runs,))
@@ -168,14 +172,15 @@ class Surveys:
     def __init__(self, passes: Passes, *, only: Only | None = None) -> None:
         """Prepare; nothing is read yet."""
         self._looking = passes.looking
-        apart_in(passes)
+        apart_in(passes, rows=only is None)
         first, *self._others = [
             Survey(part.store, part.plan, only=only_of(only, part.plan.kind)) for part in self._looking
         ]
         self._first = first
-        self._rows = row_surveys(passes)
+        self._rows = row_surveys(passes) if only is None else []
         self.report: Report = first.report
         self.report.policy = passes.policy.canonical()
+        self.report.notices += [NOT_LISTED] if passes.rows and only is not None else []
 
     def expired(self, *, page: int) -> Iterator[Unit]:
         """Yield the units that would go, of all kinds, one kind after another."""
@@ -201,8 +206,8 @@ def row_surveys(passes: Passes) -> Sequence[RowSurvey]:
     return [RowSurvey(passes.trees.store, passes.trees.plan, table) for table in passes.rows]
 
 
-def apart_in(passes: Passes) -> None:
-    """Let the counts of a plan leave out of runs the rows that row policies take before."""
+def apart_in(passes: Passes, *, rows: bool = True) -> None:
+    """Let the counts of a plan leave out of runs the rows that row policies take before, if any go."""
     store = passes.trees.store
     if isinstance(store, SqlStore):
-        store.apart = RowsApart(store, passes.rows).count if passes.rows else None
+        store.apart = RowsApart(store, passes.rows).count if passes.rows and rows else None

@@ -32,9 +32,9 @@ from afterrun.service.explanation import Explanation, explained
 from afterrun.service.interrupted import Interrupted
 from afterrun.service.locking import attempt, locked, sweep_lock
 from afterrun.service.options import SweepOptions, SystemClock
-from afterrun.service.passes import Passes, Surveys, apart_in, passes_of, row_surveys
+from afterrun.service.passes import NOT_LISTED, Passes, Surveys, apart_in, passes_of, row_surveys
 from afterrun.service.records import RetryAll, on_record
-from afterrun.service.rows import RowSurvey
+from afterrun.service.rows import RowSurvey, row_faults
 from afterrun.service.running import Narrowing, Running, heeding
 from afterrun.state import StateDirectory, StoreState
 from afterrun.state.attempts import Attempts
@@ -205,6 +205,7 @@ class Retention:
                     report = running.run(passes.removing, options, retry, narrowed=narrowed, rows=rows).report
                 report.policy = policy.canonical()
                 report.notices.extend(cleared)
+                report.notices += [NOT_LISTED] if passes.rows and only is not None else []
                 if report.backup is not None:
                     report.backup["cleared"] = int(str(report.backup["cleared"])) + len(cleared)
                 return report
@@ -322,6 +323,10 @@ class Retention:
             keep_rest(report, state, passes.fingerprint, allowance=allowance)
         state.save()
         return report
+
+    def row_faults(self) -> Sequence[str]:
+        """Say why nothing of some row tables of the profile could go, whatever a policy says."""
+        return row_faults(self.store)
 
     def survey_space(self) -> Reclaim:
         """Say what could be given back to the file system, how, and with how much room. Changes nothing."""

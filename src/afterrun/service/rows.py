@@ -12,8 +12,9 @@ from typing import Final
 from afterrun.core.errors import StoreFailure, UnitFailure, did_you_mean
 from afterrun.core.facts import Unit
 from afterrun.core.plan import Plan, new_report
-from afterrun.core.policy import Policy
+from afterrun.core.policy import FOREVER, Policy
 from afterrun.core.report import Ended, Report
+from afterrun.core.row_rules import RowRules
 from afterrun.core.row_tables import Place, kind_of
 from afterrun.core.rows import RowBudget, RowRequest, RowResult, RowSweep, fair_turns, row_pace, turned
 from afterrun.core.store import Store
@@ -21,6 +22,7 @@ from afterrun.core.sweep import Clock
 from afterrun.core.times import Instant
 from afterrun.service.options import SweepOptions
 from afterrun.state import StoreState
+from afterrun.stores.directory.store import DirectoryStore
 from afterrun.stores.sql.rows import SqlRows
 from afterrun.stores.sql.store import SqlStore
 
@@ -51,6 +53,15 @@ def stray_names(store: SqlStore, policy: Policy) -> Iterator[str]:
             f"the rules for the table {name} decide nothing: the profile {store.profile_name} has no such "
             f"row table{did_you_mean(name, known)}{told}"
         )
+
+
+def row_faults(store: SqlStore | DirectoryStore) -> Sequence[str]:
+    """Say why nothing of some row tables of a store's profile could go, whatever a policy says."""
+    if isinstance(store, DirectoryStore):
+        return []
+    rules = {name: RowRules(keep_for=FOREVER) for name in store.profile.units.rows}
+    tables = row_tables(store, Policy(tables=rules), now=store.now()) if rules else []
+    return [f"rows.{table.name}: {problem}" for table in tables for problem in table.problems]
 
 
 def row_report(store: Store, plan: Plan, table: SqlRows, result: RowResult, *, dry_run: bool) -> Report:

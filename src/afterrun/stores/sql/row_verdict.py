@@ -106,11 +106,12 @@ class RowVerdict:
 
     def _aged(self, table: sa.FromClause, *, then: Column) -> Column:
         end = self.end(table)
+        # first what most rows of a page are: each branch that is passed works the time out anew
         return sa.case(
+            (sa.and_(end > literal(0), end < sa.bindparam("cutoff")), then),
             (end.is_(None), self._code(UNKNOWN_END)),
             (end == literal(UNREADABLE), self._code(UNREADABLE_END)),
             (end > sa.bindparam("latest"), self._code(FUTURE_END)),
-            (end < sa.bindparam("cutoff"), then),
             else_=self._code(YOUNG),
         )
 
