@@ -8,7 +8,7 @@ named without the file: ``AFTERRUN_ROWS_LOGS_KEEP_FOR``. What is empty counts as
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
@@ -90,7 +90,7 @@ def overrides(data: Mapping[str, Any], environ: Mapping[str, str]) -> Overrides:
     for one, other in _alike(names):
         made.faults.append(f"stores.{other}: its variables would be those of stores.{one}; rename one")
     known = variables({str(name): None for name in names})
-    known |= _row_variables(names, environ)
+    known |= row_variables(names, environ)
     for variable, text in sorted(environ.items()):
         if not variable.startswith(PREFIX) or variable in OTHER_VARIABLES or not text:
             continue
@@ -103,16 +103,16 @@ def overrides(data: Mapping[str, Any], environ: Mapping[str, str]) -> Overrides:
     return made
 
 
-def _row_variables(
-    stores: Mapping[str, object], environ: Mapping[str, str]
-) -> Iterator[tuple[str, tuple[Place, type[Text]]]]:
-    """Yield the variables that name a row table, which the file need not name."""
-    for variable, table, key in named_in(PREFIX, environ):
-        yield variable, (("tables", table, key), RowsText)
-    for store in map(str, stores):
-        prefix = f"{STORES}{store.upper().replace('-', '_')}_"
-        for variable, table, key in named_in(prefix, environ):
-            yield variable, (("stores", store, "tables", table, key), RowsText)
+def row_variables(stores: Iterable[object], environ: Iterable[str]) -> dict[str, tuple[Place, type[Text]]]:
+    """Return those of these variables that name a row table, which the file need not name."""
+    named = {PREFIX: ()} | {
+        f"{STORES}{store.upper().replace('-', '_')}_": ("stores", store) for store in map(str, stores)
+    }
+    return {
+        variable: ((*place, "tables", table, key), RowsText)
+        for prefix, place in named.items()
+        for variable, table, key in named_in(prefix, environ)
+    }
 
 
 def _alike(names: Mapping[str, object]) -> Iterator[tuple[str, str]]:

@@ -198,6 +198,11 @@ class RowSweep:
             self._note_backlog()
             self.seconds += self._ask.clock.monotonic() - self._began
 
+    def pass_by(self) -> None:
+        """Give the table no turn, as the host has work: it is interrupted before it began."""
+        self.result.figures.outcome = "interrupted"
+        self._note_backlog()
+
     def _until_stopped(self) -> Outcome:
         while True:
             stop = self._stop()
@@ -350,7 +355,7 @@ def fair_turns(
     rows = None if part is None else math.ceil(part)
     for place, sweep in enumerate(waiting):
         if not gate():
-            sweep.result.figures.outcome = "interrupted"
+            sweep.pass_by()
             continue
         shares, spent, gone = len(waiting) - place, sweep.seconds, sweep.result.units.removed
         sweep.turn(
