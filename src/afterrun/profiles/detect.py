@@ -66,6 +66,11 @@ def version_table(profile: Profile, tables: Container[str]) -> str | None:
 
 def mentioned_tables(profile: Profile) -> frozenset[str]:
     """Return every table that a profile names."""
+    return needed_tables(profile).union(*(rows.mentioned for rows in profile.units.rows.values()))
+
+
+def needed_tables(profile: Profile) -> frozenset[str]:
+    """Return every table that a profile names for something else than rows of row tables."""
     tree = profile.units.tree
     version = profile.detect.version
     names = {tree.table, *profile.detect.tables, *profile.detect.known}
@@ -85,7 +90,7 @@ def mentioned_tables(profile: Profile) -> frozenset[str]:
         names.add(blobs.table)
         names.update(reference.table for reference in blobs.references)
         names.update([blobs.pins.table] if blobs.pins else ())
-    return frozenset(names).union(*(rows.mentioned for rows in profile.units.rows.values()))
+    return frozenset(names)
 
 
 def unmentioned_references(profile: Profile, shapes: Mapping[str, TableShape]) -> frozenset[str]:
