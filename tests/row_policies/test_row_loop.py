@@ -24,7 +24,7 @@ from afterrun.core.rows import (
     turned,
 )
 from afterrun.core.times import DAY
-from rows.memory_rows import NOW, Busy, FakeClock, Line, MemoryRows, Poisoned
+from row_policies.memory_rows import NOW, Busy, FakeClock, Line, MemoryRows, Poisoned
 
 WEEK = RowRules(keep_for=timedelta(days=7))
 PACE = row_pace(live_pace(0.02), aim=0.1, offline=False)

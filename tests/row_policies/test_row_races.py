@@ -12,7 +12,7 @@ from afterrun import Retention
 from afterrun.stores.sql.rows import SqlRows
 from generations.loops import PostgresLoops
 from pg_server import Database
-from rows.tables import Shop, ago, keep, log, make, policy
+from row_policies.tables import Shop, ago, keep, log, make, policy
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from afterrun.stores.sql.literals import literal
 from afterrun.stores.sql.row_statements import RowStatements
 from afterrun.stores.sql.row_verdict import GOES, RowVerdict
 from afterrun.stores.sql.rows import SqlRows
-from rows.tables import PROFILE, Shop, ago, keep, log, policy, written
+from row_policies.tables import PROFILE, Shop, ago, keep, log, policy, written
 
 Mutate = Callable[[pytest.MonkeyPatch, Shop], None]
 

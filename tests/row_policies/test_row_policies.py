@@ -9,7 +9,7 @@ import pytest
 from afterrun import Policy, Refused, UsageError
 from afterrun.core.policy import FOREVER
 from afterrun.core.row_rules import RowRules
-from rows.tables import Shop, ago, keep, log, policy, written
+from row_policies.tables import Shop, ago, keep, log, policy, written
 
 
 def test_rows_go_by_their_age(shop: Shop) -> None:

@@ -11,7 +11,7 @@ from afterrun import Policy, Refused, SweepOptions
 from afterrun.core.sweep import Budget
 from afterrun.stores.sql import rows as sql_rows
 from afterrun.stores.sql.backups import BackupOrder
-from rows.tables import DAY_MS, PROFILE, Shop, ago, keep, log, policy, written
+from row_policies.tables import DAY_MS, PROFILE, Shop, ago, keep, log, policy, written
 
 NOTES = "CREATE TABLE notes (id BIGINT PRIMARY KEY, log BIGINT REFERENCES logs (id)"
 

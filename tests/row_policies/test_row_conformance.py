@@ -19,8 +19,8 @@ from afterrun.core.rows import RowBudget, RowRequest, RowSweep, row_pace
 from afterrun.core.times import DAY
 from afterrun.stores.sql.rows import SqlRows
 from generations.loops import Loops, PostgresLoops, SqliteLoops
-from rows.memory_rows import NOW, FakeClock, Line, MemoryRows
-from rows.tables import Shop, make
+from row_policies.memory_rows import NOW, FakeClock, Line, MemoryRows
+from row_policies.tables import Shop, make
 
 WEEK = timedelta(days=7)
 RULES = [

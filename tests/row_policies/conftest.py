@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from generations.loops import Loops, PostgresLoops, SqliteLoops
-from rows.tables import Shop, make
+from row_policies.tables import Shop, make
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
