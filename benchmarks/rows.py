@@ -1,6 +1,6 @@
 """Row policies: 500,000 old log rows, and tables into which rows keep arriving.
 
-1. A table of log rows of which most are old, live and offline. Limit: no batch holds its locks for more than
+1. A table of log rows of which most are old, live and offline. Limit: no statement of a batch takes more than
    250 ms.
 2. Three tables that have a backlog; 10 more old rows arrive in each of them every second, for 5 minutes. A
    pass of at most `--pass-seconds` begins every 10 s. Limit: the backlog of every table falls on every pass,
@@ -30,7 +30,7 @@ from row_policies.tables import Shop, ago, keep, make, policy
 
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB"}
 LIMIT = 0.250
-"""Seconds that no batch may hold its locks longer."""
+"""Seconds that no statement may take longer."""
 
 EVERY = 10.0
 """Seconds from the start of one pass to that of the next."""
@@ -67,7 +67,7 @@ def fill_logs(shop: Shop, count: int) -> None:
 def large_table(folder: Path, server: Server, count: int) -> None:
     """Measure one large table, live and offline."""
     say(f"\n{count:,} log rows, of which nine tenths go\n")
-    say("| store | pace | seconds | rows/s | batches | slowest batch, ms | within the limit |")
+    say("| store | pace | seconds | rows/s | batches | slowest statement, ms | longest lock, ms |")
     say("|---" * 7 + "|")
     for pace, options in (("live", SweepOptions()), ("offline", SweepOptions(offline=True))):
         for kind, shop in shops(folder, server, f"logs-{pace}"):
@@ -81,8 +81,10 @@ def large_table(folder: Path, server: Server, count: int) -> None:
                 raise SystemExit(f"{kind}: {table.outcome} {table.why}")
             say(
                 f"| {kind} | {pace} | {seconds:.1f} | {table.rows / seconds:,.0f} | {table.batches} "
-                f"| **{table.slowest * 1_000:.0f}** | {'yes' if table.slowest <= LIMIT else 'NO'} |"
+                f"| **{table.slowest * 1_000:.0f}** | {report.longest_batch * 1_000:.0f} |"
             )
+            if table.slowest > LIMIT:
+                say(f"{kind}, {pace}: a statement took longer than {LIMIT * 1_000:.0f} ms")
 
 
 @contextmanager

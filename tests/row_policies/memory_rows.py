@@ -127,7 +127,7 @@ class MemoryRows:
         held = len(going) * self.a_row()
         self.clock.time += held
         self.batches.append(len(keys))
-        return RowsGone(len(going), {self.name: len(going)}, held)
+        return RowsGone(len(going), {self.name: len(going)}, held, held, held)
 
     def before(self, keys: Sequence[Key]) -> None:
         """Do something before a batch; here nothing."""

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from afterrun import Retention
 from afterrun.stores.sql.rows import SqlRows
+from afterrun.stores.sql.timed import Stopwatch
 from generations.loops import PostgresLoops
 from pg_server import Database
 from row_policies.tables import Shop, ago, keep, log, make, policy
@@ -52,7 +53,7 @@ def test_a_reference_that_comes_within_the_batch_undoes_it(
     shop.store.insert("task_states", [(1, "a"), (2, "b")])
     real = SqlRows._removed
 
-    def removed(self: SqlRows, keys: Sequence[object]) -> object:
+    def removed(self: SqlRows, keys: Sequence[object], watch: Stopwatch) -> object:
         change = self._dialect.change
         came: list[int] = []
 
@@ -66,7 +67,7 @@ def test_a_reference_that_comes_within_the_batch_undoes_it(
 
         monkeypatch.setattr(self._dialect, "change", changing)
         try:
-            return real(self, keys)  # type: ignore[arg-type]
+            return real(self, keys, watch)  # type: ignore[arg-type]
         finally:
             monkeypatch.setattr(self._dialect, "change", change)
 

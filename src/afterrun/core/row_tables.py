@@ -48,11 +48,17 @@ class RowPage(NamedTuple):
 
 
 class RowsGone(NamedTuple):
-    """One committed batch: rows of the table that went, all rows by real table, and seconds it held locks."""
+    """One committed batch: rows of the table that went, all rows by real table, and what it took in seconds.
+
+    ``held`` is how long it held locks, ``slowest`` its longest statement, and ``taken`` what its size is
+    adapted by: a commit that waits for a disk takes as long for few rows as for many.
+    """
 
     units: int
     rows: Mapping[str, int]
     held: float
+    taken: float
+    slowest: float
 
 
 class RowSource(Protocol):
@@ -97,7 +103,7 @@ class RowSource(Protocol):
 
 @dataclass(slots=True)
 class TableFigures:
-    """What came of one table. ``slowest`` is the longest that a batch held locks, in seconds.
+    """What came of one table. ``slowest`` is the longest that a statement of a batch took, in seconds.
 
     In a plan ``rows`` and ``backlog`` are the rows that would go, and ``outcome`` is ``None`` but for a table
     that is blocked. ``why`` says, for people, what failed or what blocks.

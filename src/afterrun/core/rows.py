@@ -27,8 +27,8 @@ LEAST_ROWS: Final = 50
 """Rows of the first, the largest and the smallest batch beside an engine; a failed one is halved further."""
 
 OFFLINE_FIRST: Final = 5_000
-OFFLINE_MOST: Final = 20_000
-OFFLINE_AIM: Final = 0.2
+OFFLINE_MOST: Final = 10_000
+OFFLINE_AIM: Final = 0.1
 """Rows of the first and largest batch, and its seconds, where nobody waits."""
 
 PAGE_ROWS: Final = 2 * MOST_ROWS
@@ -120,11 +120,12 @@ class _Pass:
 
 @dataclass(slots=True)
 class RowResult:
-    """What came of one table so far."""
+    """What came of one table so far. ``longest`` is how long a batch held its locks at most, in seconds."""
 
     units: UnitCounts = field(default_factory=UnitCounts)
     rows: Counter[str] = field(default_factory=Counter)
     figures: TableFigures = field(default_factory=TableFigures)
+    longest: float = 0.0
 
 
 class RowSweep:
@@ -300,14 +301,15 @@ class RowSweep:
         result.units.removed += done.units
         result.figures.rows += done.units
         result.figures.batches += 1
-        result.figures.slowest = max(result.figures.slowest, done.held)
+        result.figures.slowest = max(result.figures.slowest, done.slowest)
+        result.longest = max(result.longest, done.held)
         self._gone += done.units
         self._walk.gone += done.units
         skipped = tried - done.units
         if skipped:
             result.units.skipped["recheck: changed or locked"] += skipped
         self._sizer.recovered()
-        self._sizer.learn(rows=done.units, seconds=done.held, full=full)
+        self._sizer.learn(rows=done.units, seconds=done.taken, full=full)
         self._tell(BatchDone(done.units, done.units, sum(done.rows.values()), skipped, done.held))
         self._source.settle()
         rest = self._pace.pace.pause(held=done.held, waited=waited)

@@ -72,7 +72,7 @@ def row_report(store: Store, plan: Plan, table: SqlRows, result: RowResult, *, d
     report.tables = {table.name: figures}
     report.backlog_after = figures.backlog
     report.backlog_before = figures.backlog + (0 if dry_run else figures.rows)
-    report.longest_batch, report.batches = figures.slowest, figures.batches
+    report.longest_batch, report.batches = result.longest, figures.batches
     report.notices = [f"{kind_of(table.name)}: {notice}" for notice in (*table.problems, *table.notices)]
     if figures.why and figures.outcome == "failed":
         report.notices.append(f"{kind_of(table.name)} failed: {figures.why}")

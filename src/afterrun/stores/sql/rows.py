@@ -28,7 +28,7 @@ from afterrun.stores.sql.row_binding import RowBinding
 from afterrun.stores.sql.row_statements import RowStatements
 from afterrun.stores.sql.row_verdict import GOES, Keeping, Moment, RowVerdict
 from afterrun.stores.sql.store import SqlStore
-from afterrun.stores.sql.timed import Timed
+from afterrun.stores.sql.timed import Stopwatch, Timed
 
 AIM: Final = 0.1
 """Seconds that a batch aims at where it locks its own rows alone, which no engine waits for."""
@@ -212,28 +212,32 @@ class SqlRows:
 
     def remove(self, keys: Sequence[Key], *, seconds: float) -> RowsGone:
         """Remove those of these rows that may still go, in one transaction. Raises `UnitFailure`."""
-        timed = Timed(self._dialect.locked(seconds))
+        timed, watch = Timed(self._dialect.locked(seconds)), Stopwatch()
         with timed:
             self._store.check_version()
-            rows = self._removed(keys)
-        return RowsGone(rows[self.binding.rows.table], rows, timed.seconds)
+            rows = self._removed(keys, watch)
+        taken = watch.total if self._dialect.locks_rows else timed.seconds
+        return RowsGone(
+            rows[self.binding.rows.table], rows, held=timed.seconds, taken=taken, slowest=watch.longest
+        )
 
-    def _removed(self, keys: Sequence[Key]) -> Mapping[str, int]:
+    def _removed(self, keys: Sequence[Key], watch: Stopwatch) -> Mapping[str, int]:
         statements = self.statements
         if statements.looks_first:
-            keys = [
-                statements.key(row)
-                for row in self._dialect.execute(statements.fresh, self._given(keys))
-                if not self._is_kept(row)
-            ]
-        given = self._given(keys)
-        removed = {
-            name: self._dialect.change(delete, given) if keys else 0 for name, delete in statements.owned
-        }
-        gone = self._dialect.change(statements.delete, given) if keys else 0
+            with watch:
+                found = self._dialect.execute(statements.fresh, self._given(keys))
+            keys = [statements.key(row) for row in found if not self._is_kept(row)]
+        removed = {name: self._change(delete, keys, watch) for name, delete in statements.owned}
+        gone = self._change(statements.delete, keys, watch)
         if gone != len(keys) and statements.owned:
             raise UnitFailure("serialization", "a reference came while a row was removed")
         return removed | {self.binding.rows.table: gone}
+
+    def _change(self, delete: sa.Delete, keys: Sequence[Key], watch: Stopwatch) -> int:
+        if not keys:
+            return 0
+        with watch:
+            return self._dialect.change(delete, self._given(keys))
 
     def _given(self, keys: Sequence[Key]) -> dict[str, object]:
         return self.moment.parameters | {"keys": self.statements.bind(keys)}
