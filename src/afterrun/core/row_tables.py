@@ -91,6 +91,9 @@ class RowSource(Protocol):
     def count(self, keys: Sequence[Key]) -> Mapping[str, int]:
         """Return the rows by real table that removing these would take."""
 
+    def measure(self, keys: Sequence[Key]) -> tuple[int, int]:
+        """Return bytes of content and number of rows that removing these would take, to estimate from."""
+
     def backlog(self) -> int:
         """Return how many rows may still go, at most."""
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from afterrun.core.errors import StoreFailure, UnitFailure, did_you_mean
-from afterrun.core.facts import Unit
-from afterrun.core.plan import Plan, new_report
+from afterrun.core.facts import Key, Unit
+from afterrun.core.plan import SAMPLE, SAMPLE_A_PAGE, Plan, new_report
 from afterrun.core.policy import FOREVER, Policy
 from afterrun.core.report import Ended, Report
 from afterrun.core.row_rules import RowRules
@@ -86,6 +86,7 @@ class RowSurvey:
         """Prepare; nothing is read yet."""
         self._table = table
         self._result = RowResult()
+        self._sampled: list[tuple[int, int]] = []
         self.report = row_report(store, plan, table, self._result, dry_run=True)
 
     def expired(self, *, page: int) -> Iterator[Unit]:  # noqa: ARG002 - rows have a page of their own
@@ -108,7 +109,7 @@ class RowSurvey:
             units.recent += page.kept.recent
             units.protected.update(page.kept.protected)
             units.blocked.update(page.kept.blocked)
-            self._result.rows.update(table.count(page.going) if page.going else {})
+            self._weigh(page.going)
             place = page.place
             if place is None:
                 break
@@ -119,6 +120,16 @@ class RowSurvey:
         kept = units.recent + units.protected.total() + units.blocked.total()
         units.members = units.expired + kept
         self._result.figures.rows = self._result.figures.backlog = units.expired
+        size, rows = (sum(part) for part in zip(*self._sampled, strict=True)) if self._sampled else (0, 0)
+        self.report.logical_bytes = size * self._result.rows.total() // rows if rows else 0
+
+    def _weigh(self, keys: Sequence[Key]) -> None:
+        """Count all rows that would go with these, and measure a few, to estimate the size of all."""
+        if not keys:
+            return
+        self._result.rows.update(self._table.count(keys))
+        if len(self._sampled) * SAMPLE_A_PAGE < SAMPLE:
+            self._sampled.append(self._table.measure(keys[:SAMPLE_A_PAGE]))
 
 
 class RowTurns:

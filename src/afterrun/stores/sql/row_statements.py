@@ -49,6 +49,10 @@ class RowStatements:
             (part.table, sa.select(sa.func.count()).select_from(table).where(where))
             for part, table, where in self._owned()
         ]
+        self.measures = [
+            self._measuring(own, self._among(own)),
+            *(self._measuring(table, where) for _, table, where in self._owned()),
+        ]
         self.fresh = self._fresh()
         self.looks_first = bool(self.owned) or ranked or self._dialect.locks_rows
 
@@ -136,6 +140,11 @@ class RowStatements:
             met = sa.case((sa.and_(*self._range()), literal(0)), else_=literal(1))
             statement = statement.where(met == literal(1))
         return statement.group_by(sa.literal_column("1"))
+
+    def _measuring(self, table: sa.TableClause, where: Column) -> sa.Select[Any]:
+        length = self._dialect.length(list(table.c))
+        columns: list[Column] = [sa.func.coalesce(sa.func.sum(length), 0), sa.func.count()]
+        return sa.select(*columns).select_from(table).where(where)
 
     def _newest(self) -> sa.Select[Any]:
         keys = [self._dialect.order_key(column).desc() for column in self._keys]

@@ -188,6 +188,12 @@ class SqlRows:
                 found[owned.table] -= other.going_among(held, self.statements.bind(chunk))
         return found
 
+    def measure(self, keys: Sequence[Key]) -> tuple[int, int]:
+        """Return bytes and rows of these rows and of what goes with them."""
+        given = {"keys": self.statements.bind(keys)}
+        found = [self._dialect.execute(statement, given)[0] for statement in self.statements.measures]
+        return sum(int(size) for size, _ in found), sum(int(rows) for _, rows in found)
+
     def going_among(self, where: Column, keys: object) -> int:
         """Count the rows that go of those under a condition on the table itself with these keys."""
         statement = self.statements.going_in(self.binding.table(), where)
