@@ -154,9 +154,13 @@ class MemoryRows:
         """Return how many may go at most."""
         return len(self._in_range())
 
-    def rows(self, most: int) -> int:
+    def candidates(self, most: int) -> int:
+        """Count old rows."""
+        return min(len(self._in_range()), most)
+
+    def rows(self) -> int:
         """Count rows."""
-        return min(len(self.lines), most)
+        return len(self.lines)
 
     def settle(self) -> None:
         """Leave nothing for later."""

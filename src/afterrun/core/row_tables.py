@@ -97,8 +97,11 @@ class RowSource(Protocol):
     def backlog(self) -> int:
         """Return how many rows may still go, at most."""
 
-    def rows(self, most: int) -> int:
-        """Count all rows, so many at most."""
+    def candidates(self, most: int) -> int:
+        """Count the rows that pages meet, so many at most."""
+
+    def rows(self) -> int:
+        """Count all rows."""
 
     def settle(self) -> None:
         """Do what a batch leaves for afterwards, outside its lock."""

@@ -91,12 +91,9 @@ def may_begin(passes: Passes, state: StoreState, approval: Approval) -> Decision
 
 def _loses_most(table: SqlRows) -> bool:
     """Say whether a row table would lose unusually many rows, after counting as little as that takes."""
-    if table.backlog() <= LARGE_ROWS:
+    if table.candidates(LARGE_ROWS + 1) <= LARGE_ROWS or count_rows(table, most=LARGE_ROWS) <= LARGE_ROWS:
         return False
-    most = table.backlog()
-    rows = table.rows(int(most / LARGE_SHARE) + 1)
-    if not is_large_table(rows, expired=most):
-        return False
+    rows = table.rows()
     return is_large_table(rows, expired=count_rows(table, most=max(LARGE_ROWS, int(rows * LARGE_SHARE))))
 
 

@@ -41,6 +41,7 @@ class RowStatements:
         self.first = self._page(*self._range())
         self.newest = self._newest()
         self.backlog = self._backlog()
+        self.candidates = self._candidates()
         own = rows.plain(rows.rows.table)
         may_go = self._verdict.of(own) == literal(GOES)
         self.delete = sa.delete(own).where(self._among(own), may_go)
@@ -164,6 +165,11 @@ class RowStatements:
         may_go = self._verdict.cheap(self._read) == literal(GOES)
         statement = sa.select(sa.func.count()).select_from(self._read).where(*self._range(), may_go)
         return self._dialect.hint(statement, self._read, self._rows.index)
+
+    def _candidates(self) -> sa.Select[Any]:
+        some = sa.select(literal(1)).select_from(self._read).where(*self._range())
+        some = self._dialect.hint(some, self._read, self._rows.index).limit(sa.bindparam("most"))
+        return sa.select(sa.func.count()).select_from(some.subquery("some"))
 
     # Removal
 

@@ -22,7 +22,6 @@ from afterrun.core.times import Instant
 from afterrun.core.tree import chunks
 from afterrun.profiles.rows import RowTable
 from afterrun.stores.sql.dialect import Column
-from afterrun.stores.sql.literals import literal
 from afterrun.stores.sql.parts import parts
 from afterrun.stores.sql.row_binding import RowBinding
 from afterrun.stores.sql.row_statements import RowStatements
@@ -209,10 +208,17 @@ class SqlRows:
             return 0
         return int(self._dialect.execute(self.statements.backlog, self._parameters())[0][0])
 
-    def rows(self, most: int) -> int:
-        """Count all rows, so many at most."""
-        some = sa.select(literal(1)).select_from(self.binding.table()).limit(most).subquery()
-        return int(self._dialect.execute(sa.select(sa.func.count()).select_from(some))[0][0])
+    def candidates(self, most: int) -> int:
+        """Count the rows that pages meet, so many at most."""
+        if self.moment.cutoff is None:
+            return 0
+        given = self._parameters() | {"most": most}
+        return int(self._dialect.execute(self.statements.candidates, given)[0][0])
+
+    def rows(self) -> int:
+        """Count all rows."""
+        counted = sa.select(sa.func.count()).select_from(self.binding.table())
+        return int(self._dialect.execute(counted)[0][0])
 
     # Removing
 
