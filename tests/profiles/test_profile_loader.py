@@ -488,6 +488,19 @@ def test_a_row_table_that_makes_no_sense_is_refused(more: str, told: str) -> Non
     assert any(problem.startswith(told) for problem in problems(SMALL + ROWS + more + "\n"))
 
 
+def test_rows_that_refer_to_blobs_are_no_row_table() -> None:
+    """Only what goes with runs tells which blobs it referred to."""
+    blobs = """
+[[blobs]]
+table = "payloads"
+key = "digest"
+references = [{ table = "log", column = "body" }]
+"""
+    assert problems(SMALL + ROWS + blobs) == (
+        "profile: log refers to blobs of payloads, so it goes with runs and is no row table",
+    )
+
+
 def test_several_key_columns_are_held_by_none() -> None:
     """A row with a key of several columns is referred to by a column that the profile names."""
     text = (SMALL + ROWS).replace(

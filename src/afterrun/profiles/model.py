@@ -354,7 +354,8 @@ class Profile(Model):
             raise ValueError("with records, their code tells what is shared: leave out blobs")
         going = {tree.table, *(owned.table for owned in tree.owned)}
         going.update(self.units.generation.tables if self.units.generation else ())
-        going.update(table for rows in self.units.rows.values() for table in rows.tables)
+        rows = {table for part in self.units.rows.values() for table in part.tables}
+        going.update(rows)
         seen: set[str] = set()
         for part in self.blobs:
             if part.table in going:
@@ -363,5 +364,10 @@ class Profile(Model):
                 raise ValueError(f"{part.pins.table} goes with its runs, so it holds no pins")
             if part.table in seen:
                 raise ValueError(f"{part.table} is listed twice under blobs")
+            taken = rows.intersection(reference.table for reference in part.references)
+            if taken:
+                raise ValueError(
+                    f"{min(taken)} refers to blobs of {part.table}, so it goes with runs and is no row table"
+                )
             seen.add(part.table)
         return self

@@ -391,9 +391,9 @@ class SqlStore:
 
     def count(self, units: Sequence[Unit]) -> Mapping[str, int]:
         """Return the rows by table that removing these units would take."""
-        here, apart = self.removal.count(units), self.apart(units) if self.apart else {}
-        left = {name: count - apart.get(name, 0) for name, count in here.items()}
-        return {**left, **self.reach.count(units)}
+        apart = self.apart(units) if self.apart else {}
+        here = {name: count - apart.get(name, 0) for name, count in self.removal.count(units).items()}
+        return {**here, **self.reach.count(units)}
 
     def measure(self, units: Sequence[Unit]) -> tuple[int, int]:
         """Return bytes and rows of these units."""
