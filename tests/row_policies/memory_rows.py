@@ -150,9 +150,9 @@ class MemoryRows:
         """Return bytes and rows."""
         return 100 * len(keys), len(keys)
 
-    def backlog(self) -> int:
+    def backlog(self, place: Place | None) -> int:
         """Return how many may go at most."""
-        return len(self._in_range())
+        return sum(place is None or entry > tuple(place) for entry in self._in_range())
 
     def candidates(self, most: int) -> int:
         """Count old rows."""

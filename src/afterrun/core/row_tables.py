@@ -94,8 +94,8 @@ class RowSource(Protocol):
     def measure(self, keys: Sequence[Key]) -> tuple[int, int]:
         """Return bytes of content and number of rows that removing these would take, to estimate from."""
 
-    def backlog(self) -> int:
-        """Return how many rows may still go, at most."""
+    def backlog(self, place: Place | None) -> int:
+        """Return how many rows after a place may go, at most, as far as that is cheap to tell."""
 
     def candidates(self, most: int) -> int:
         """Count the rows that pages meet, so many at most."""

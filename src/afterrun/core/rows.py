@@ -110,11 +110,11 @@ class RowRequest:
 
 @dataclass(slots=True)
 class _Pass:
-    """One walk over the rows of a table: whether any was found that may go, and how many went."""
+    """One walk over the rows of a table: how many were found that may go, and how many went."""
 
     whole: bool
     begun: bool = False
-    found: bool = False
+    found: int = 0
     gone: int = 0
 
 
@@ -257,7 +257,7 @@ class RowSweep:
         self._tally(page)
         going = [key for key in page.going if key not in self._left_alone]
         self._pending.extend(going)
-        self._walk.found = self._walk.found or bool(going)
+        self._walk.found += len(going)
         self._over = page.place is None
         self._next = page.place
         self._met += len(going)
@@ -333,11 +333,13 @@ class RowSweep:
             raise StoreFailure("deferrals", f"{MAX_DEFERRALS} rows failed one after another; last: {error}")
 
     def _note_backlog(self) -> None:
-        figures = self.result.figures
-        figures.backlog = 0
-        if self.outcome != "drained":
-            with suppress(StoreFailure, UnitFailure):
-                figures.backlog = self._source.backlog()
+        """Say how many rows may still go, at most; after a whole walk that is known."""
+        figures, walk = self.result.figures, self._walk
+        if self.outcome == "drained" or (walk.whole and self._over):
+            figures.backlog = walk.found - walk.gone + len(self._left_alone)
+            return
+        with suppress(StoreFailure, UnitFailure):
+            figures.backlog = self._source.backlog(self.place if walk.whole else None)
 
     def _tell(self, event: Event) -> None:
         self._ask.observer(event)

@@ -40,7 +40,6 @@ class RowStatements:
         self.indexed = rows.index is not None
         self.first = self._page(*self._range())
         self.newest = self._newest()
-        self.backlog = self._backlog()
         self.candidates = self._candidates()
         own = rows.plain(rows.rows.table)
         may_go = self._verdict.of(own) == literal(GOES)
@@ -114,12 +113,15 @@ class RowStatements:
 
     def positions(self, place: Place) -> Sequence[sa.Select[Any]]:
         """Return what reads on after a place: the rows that tie with it, then the later ones."""
-        given = [self._dialect.parameter(f"place{at}", value) for at, value in enumerate(place)]  # type: ignore[arg-type]
+        given = self._given(place)
         after = self._after(given[1:] if self.indexed else given)
         if not self.indexed:
             return [self._page(after)]
         tied = self._page(*self._range(), self._ended == given[0], after, ties_only=True)
         return [tied, self._page(*self._range(), self._ended > given[0])]
+
+    def _given(self, place: Place) -> list[Column]:
+        return [self._dialect.parameter(f"place{at}", value) for at, value in enumerate(place)]  # type: ignore[arg-type]
 
     def _after(self, given: Sequence[Column]) -> Column:
         if len(given) == 1:
@@ -161,9 +163,13 @@ class RowStatements:
         columns = list(ranked.c)[1:]
         return sa.select(*columns).where(ranked.c.position == sa.bindparam("count"))
 
-    def _backlog(self) -> sa.Select[Any]:
-        may_go = self._verdict.cheap(self._read) == literal(GOES)
-        statement = sa.select(sa.func.count()).select_from(self._read).where(*self._range(), may_go)
+    def backlog(self, place: Place | None) -> sa.Select[Any]:
+        """Return what counts the rows from a place on: by the index alone, or else by what each row says."""
+        where = self._range() or [self._verdict.cheap(self._read) == literal(GOES)]
+        if place is not None:
+            given = self._given(place)
+            where.append(self._ended >= given[0] if self.indexed else self._after(given))
+        statement = sa.select(sa.func.count()).select_from(self._read).where(*where)
         return self._dialect.hint(statement, self._read, self._rows.index)
 
     def _candidates(self) -> sa.Select[Any]:

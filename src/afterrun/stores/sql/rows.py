@@ -202,11 +202,12 @@ class SqlRows:
     def _counted(self, statement: sa.Select[Any], keys: Sequence[Key]) -> int:
         return int(self._dialect.execute(statement, {"keys": self.statements.bind(keys)})[0][0])
 
-    def backlog(self) -> int:
-        """Return how many rows may still go, at most: what refers to them is not asked."""
+    def backlog(self, place: Place | None) -> int:
+        """Return how many rows after a place may go, at most: with an index by time, all that are as old."""
         if self.moment.cutoff is None:
             return 0
-        return int(self._dialect.execute(self.statements.backlog, self._parameters())[0][0])
+        given = self._parameters() | ({} if place is None else dict(self.statements.given(place)))
+        return int(self._dialect.execute(self.statements.backlog(place), given)[0][0])
 
     def candidates(self, most: int) -> int:
         """Count the rows that pages meet, so many at most."""
