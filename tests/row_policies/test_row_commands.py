@@ -133,3 +133,27 @@ def test_explain_says_nothing_of_other_kinds(shop: Shop) -> None:
     real = run_cli("explain", *words(shop), "r", "--keep-for", "30d", "--rows", "logs=7d", "--json").json
     assert "tables" not in real["policy"]
     assert real["verdict"] == "expired"
+
+
+def test_watch_sweeps_row_tables_too(shop: Shop, tmp_path: Path) -> None:
+    """Rules of a store's own tables count for it, and a blocked table makes the exit 3."""
+    file = tmp_path / "afterrun.toml"
+    file.write_text(
+        f"""
+        approve = true
+        [tables.logs]
+        keep_for = "7d"
+        [stores.shop]
+        store = "{shop.store.location}"
+        profile = "{shop.store.folder / "shop.toml"}"
+        [stores.shop.tables.events]
+        keep_for = "7d"
+        """,
+        encoding="utf-8",
+    )
+    shop.store.run("ALTER TABLE events RENAME COLUMN occurred TO happened")
+    done = run_cli("watch", "--once", "--config", str(file), "--json")
+    assert done.code == 3, done.err
+    assert done.json["stores"]["shop"]["ended"] == "completed"
+    assert done.json["stores"]["shop"]["removed"] == 2
+    assert shop.ids("logs") == [2]
