@@ -49,6 +49,7 @@ class MemoryRows:
     """Rows by key. Every question is answered by looking at all of them."""
 
     aim = 0.1
+    look = 4_000
     problems: Sequence[str] = ()
 
     def __init__(

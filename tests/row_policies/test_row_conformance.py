@@ -148,7 +148,7 @@ def planned(source: RowSource) -> tuple[set[object], RowCounts]:
 
 def swept(source: RowSource, budget: RowBudget | None = None) -> RowSweep:
     """Give it one turn, on a clock that stands still."""
-    pace = row_pace(live_pace(0.02), aim=0.1, offline=False)
+    pace = row_pace(source, live_pace(0.02), offline=False)
     sweep = RowSweep(source, RowRequest(clock=FakeClock()), pace)
     sweep.turn(budget or RowBudget())
     return sweep

@@ -27,7 +27,8 @@ from afterrun.core.times import DAY
 from row_policies.memory_rows import NOW, Busy, FakeClock, Line, MemoryRows, Poisoned
 
 WEEK = RowRules(keep_for=timedelta(days=7))
-PACE = row_pace(live_pace(0.02), aim=0.1, offline=False)
+LIVE = live_pace(0.02)
+PACE = row_pace(MemoryRows({}, WEEK), LIVE, offline=False)
 
 
 def old(count: int, *, start: int = 0, held: str = "") -> dict[int, Line]:
@@ -173,7 +174,7 @@ def test_the_lock_stays_free_as_long_as_it_was_held() -> None:
     assert len(rows.clock.pauses) == len(rows.batches)
     assert rows.clock.pauses[0] == pytest.approx(FIRST_ROWS * 0.0002)
     rows = MemoryRows(old(1_200), WEEK)
-    pace = row_pace(offline_pace(), aim=0.1, offline=True)
+    pace = row_pace(rows, offline_pace(), offline=True)
     RowSweep(rows, RowRequest(clock=rows.clock), pace).turn(RowBudget())
     assert (rows.clock.pauses, rows.batches) == ([], [1_200])
 
@@ -181,7 +182,7 @@ def test_the_lock_stays_free_as_long_as_it_was_held() -> None:
 def test_one_unit_a_transaction_is_heeded() -> None:
     """A bound on the units of a batch bounds rows, too."""
     rows = MemoryRows(old(5), WEEK)
-    pace = row_pace(live_pace(0.02, max_units=2), aim=0.1, offline=False)
+    pace = row_pace(rows, live_pace(0.02, max_units=2), offline=False)
     RowSweep(rows, RowRequest(clock=rows.clock), pace).turn(RowBudget())
     assert rows.batches == [2, 2, 1]
 

@@ -76,6 +76,10 @@ class RowSource(Protocol):
     def aim(self) -> float:
         """Seconds that a batch beside an engine should take."""
 
+    @property
+    def look(self) -> int:
+        """Raw rows of a page beside an engine: fewer where a look keeps it from committing."""
+
     def page(self, place: Place | None, *, limit: int) -> RowPage:
         """Judge the next raw rows after a place, in the order of an index."""
 

@@ -31,9 +31,6 @@ OFFLINE_MOST: Final = 10_000
 OFFLINE_AIM: Final = 0.1
 """Rows of the first and largest batch, and its seconds, where nobody waits."""
 
-PAGE_ROWS: Final = 2 * MOST_ROWS
-"""Raw rows of a page, at least: so that few batches are cut short by the end of one."""
-
 GROWTH: Final = 1.5
 QUICK: Final = 0.5
 SLOW: Final = 1.5
@@ -51,14 +48,17 @@ class RowPace:
     most: int
     least: int
     aim: float
+    page: int
     pace: Pace
 
 
-def row_pace(pace: Pace, *, aim: float, offline: bool) -> RowPace:
-    """Return the pace of a row table whose batches, beside an engine, ``aim`` at so many seconds."""
+def row_pace(source: RowSource, pace: Pace, *, offline: bool) -> RowPace:
+    """Return the pace of a row table."""
     if offline:
-        return RowPace(first=OFFLINE_FIRST, most=OFFLINE_MOST, least=LEAST_ROWS, aim=OFFLINE_AIM, pace=pace)
-    return RowPace(first=FIRST_ROWS, most=MOST_ROWS, least=LEAST_ROWS, aim=aim, pace=pace)
+        first, most, aim, page = OFFLINE_FIRST, OFFLINE_MOST, OFFLINE_AIM, pace.page
+    else:
+        first, most, aim, page = FIRST_ROWS, MOST_ROWS, source.aim, source.look
+    return RowPace(first=first, most=most, least=LEAST_ROWS, aim=aim, page=page, pace=pace)
 
 
 class RowSizer:
@@ -251,8 +251,8 @@ class RowSweep:
     def _read(self) -> None:
         """Read the next page. The place of the table moves on only when all that was found there is done."""
         self._topped = bool(self._pending)
-        limit = max(self._pace.pace.page, PAGE_ROWS)
-        page = self._source.page(self._next if self._walk.begun else self.place, limit=limit)
+        start = self._next if self._walk.begun else self.place
+        page = self._source.page(start, limit=self._pace.page)
         self._walk.begun = True
         self._tally(page)
         going = [key for key in page.going if key not in self._left_alone]

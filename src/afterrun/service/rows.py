@@ -159,7 +159,7 @@ class RowTurns:
             RowSweep(
                 self._tables[name],
                 ask,
-                row_pace(pace, aim=self._tables[name].aim, offline=options.offline),
+                row_pace(self._tables[name], pace, offline=options.offline),
                 start=places.get(name),
             )
             for name in order

@@ -32,6 +32,10 @@ from afterrun.stores.sql.timed import Stopwatch, Timed
 AIM: Final = 0.1
 """Seconds that a batch aims at where it locks its own rows alone, which no engine waits for."""
 
+LOOK: Final = 4_000
+LOOK_BLOCKING: Final = 1_000
+"""Raw rows of a page: twice the largest batch, or fewer where the engine may have to wait for a look."""
+
 CHUNK: Final = 2_000
 """Keys of one statement."""
 
@@ -83,6 +87,11 @@ class SqlRows:
     def aim(self) -> float:
         """Return the seconds that a batch beside an engine should take."""
         return AIM if self._dialect.locks_rows else self._store.hold
+
+    @property
+    def look(self) -> int:
+        """Return the raw rows of a page beside an engine."""
+        return LOOK_BLOCKING if self._dialect.readers_block else LOOK
 
     def _obstacles(self) -> Iterator[str]:
         """Yield what the database itself has against looking at these rows, or removing them."""
