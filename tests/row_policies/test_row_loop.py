@@ -197,10 +197,11 @@ def test_a_budget_of_rows_is_kept() -> None:
     assert sweep.result.units.removed == 2_000
 
 
-def test_however_short_its_time_a_turn_makes_one_batch() -> None:
+@pytest.mark.parametrize("seconds", [0.0, 0.000001])
+def test_however_short_its_time_a_turn_makes_one_batch(seconds: float) -> None:
     """A budget that is over before it begins still lets one batch go: every sweep comes to something."""
     rows = MemoryRows(old(2_000), WEEK)
-    sweep = swept(rows, RowBudget(seconds=0.000001))
+    sweep = swept(rows, RowBudget(seconds=seconds))
     assert (sweep.outcome, rows.batches) == ("budget", [FIRST_ROWS])
 
 

@@ -152,7 +152,7 @@ class RowSweep:
         self._next: Place | None = None
         self._left_alone: set[Key] = set()
         self._first = True
-        self._tried = False
+        self._tried = self._looked = False
         self._failed_in_a_row = 0
         self._began = 0.0
         self._budget = RowBudget()
@@ -183,7 +183,7 @@ class RowSweep:
 
         Raises `StoreFailure` for a fault of the whole store.
         """
-        self._budget, self._gone, self._tried = budget, 0, False
+        self._budget, self._gone, self._tried, self._looked = budget, 0, False, False
         self._began = self._ask.clock.monotonic()
         try:
             self.result.figures.outcome = self._until_stopped()
@@ -238,7 +238,8 @@ class RowSweep:
         if self._left() == 0 and self._pending:
             return "budget"
         late = self._budget.seconds is not None and self._elapsed() >= self._budget.seconds
-        if late and (self._tried or not self._pending):
+        # however short its time, a turn reads a page and tries a batch: else some table might never get any
+        if late and (self._tried or (self._looked and not self._pending)):
             return "budget"
         return None if self._ask.gate() else "interrupted"
 
@@ -250,7 +251,7 @@ class RowSweep:
 
     def _read(self) -> None:
         """Read the next page. The place of the table moves on only when all that was found there is done."""
-        self._topped = bool(self._pending)
+        self._topped, self._looked = bool(self._pending), True
         start = self._next if self._walk.begun else self.place
         page = self._source.page(start, limit=self._pace.page)
         self._walk.begun = True
