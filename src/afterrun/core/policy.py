@@ -267,6 +267,11 @@ class Policy:
             words["keep_keys"] = age_text(self.keep_keys)
         if not self.keep_forks:
             words["keep_forks"] = False
+        return words | self._of_other_kinds()
+
+    def _of_other_kinds(self) -> dict[str, object]:
+        """Return the rules for what is no whole run."""
+        words: dict[str, object] = {}
         if self.generations is not None:
             own = self.generations.canonical()
             words["generations"] = {name: own[name] for name in GENERATION_RULES if name in own}
