@@ -157,6 +157,35 @@ def test_a_bound_of_removals_is_shared_with_runs(shop: Shop) -> None:
     assert (last.ended, last.removed, last.backlog_after) == ("completed", 90, 0)
 
 
+def test_the_order_of_tables_rotates_from_sweep_to_sweep(shop: Shop) -> None:
+    """Each sweep begins with another table; one whose rows another takes along always comes before it."""
+    rules = policy(logs=keep(7), events=keep(7), results=keep(7))
+    orders = [list(shop.prune(rules).tables) for _ in range(3)]
+    assert {order[0] for order in orders} == {"logs", "events", "results"}
+    owning = PROFILE.replace(
+        '{ table = "task_states", column = "task" }',
+        '{ table = "task_states", column = "task" }, { table = "events", column = "kind" }',
+    )
+    (shop.store.folder / "shop.toml").write_text(owning, encoding="utf-8")
+    both = policy(tasks=keep(7), events=keep(7))
+    assert {tuple(shop.prune(both).tables) for _ in range(2)} == {("events", "tasks")}
+
+
+def test_rows_that_another_table_would_take_along_are_counted_once(shop: Shop) -> None:
+    """Where a row goes by itself, the plan leaves it out of what goes with a row of another table."""
+    owning = PROFILE.replace(
+        '{ table = "task_states", column = "task" }',
+        '{ table = "task_states", column = "task" }, { table = "events", column = "kind" }',
+    )
+    (shop.store.folder / "shop.toml").write_text(owning, encoding="utf-8")
+    shop.store.insert("tasks", [("a", "ok", ago(30), None, None)])
+    shop.store.insert("events", [("old", written(30), "a"), ("new", written(1), "a"), ("x", written(1), "b")])
+    plan, _ = shop.both(policy(tasks=keep(7), events=keep(7)))
+    assert plan.rows == {"tasks": 1, "task_states": 0, "events": 2, "event_parts": 0}
+    assert plan.kinds["row:events"].expired == 1
+    assert shop.ids("events") == ["x"]
+
+
 def test_what_runs_leave_goes_to_tables(shop: Shop) -> None:
     """A store without old runs gives their share to a table that is not done."""
     log(shop.store, [30] * 100)
