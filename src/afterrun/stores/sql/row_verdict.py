@@ -12,8 +12,8 @@ from afterrun.core.facts import UNREADABLE
 from afterrun.core.times import CLOCK_SKEW, Instant, micros
 from afterrun.profiles.rows import RowProtection
 from afterrun.profiles.words import Condition
-from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.conditions import unknown_holds
+from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.literals import literal, one_of
 from afterrun.stores.sql.row_binding import ForeignKey, RowBinding
 
