@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 from pydantic import BaseModel
 
-from afterrun.profiles import Profile, blobs, generation, words
+from afterrun.profiles import Profile, blobs, generation, rows, words
 from afterrun.profiles import model as profile_model
 from afterrun.profiles.registry import EndFormat
 from engines.stores import age_runs, make_store
@@ -42,7 +42,7 @@ def _keys(model: type[BaseModel], seen: set[type[BaseModel]]) -> set[str]:
     """Return the keys of a model and of all models below it."""
     seen.add(model)
     keys = {field.alias or name for name, field in model.model_fields.items()}
-    for module in (profile_model, blobs, generation, words):
+    for module in (profile_model, blobs, generation, rows, words):
         for part in vars(module).values():
             if isinstance(part, type) and issubclass(part, words.Model) and part not in seen:
                 keys |= _keys(part, seen)

@@ -23,6 +23,7 @@ from afterrun.core.errors import (
 )
 from afterrun.core.policy import FOREVER, MatchRule, Policy
 from afterrun.core.report import Report
+from afterrun.core.row_rules import RowRules
 from afterrun.core.sweep import Budget
 from afterrun.service import DirectoryRetention, Explanation, Retention, SweepOptions, open_retention
 from afterrun.stores.sql.backups import BackupOrder, Restored
@@ -42,6 +43,7 @@ __all__ = [
     "Report",
     "Restored",
     "Retention",
+    "RowRules",
     "StoreLocked",
     "StoreUnreadable",
     "SweepOptions",

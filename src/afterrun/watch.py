@@ -154,7 +154,7 @@ class StoreWatch:
         last = self.last
         if last is None:
             return Exit.ERROR if self.untold else Exit.DONE
-        code = CODES.get(last.ended) or (Exit.DEFERRED if last.deferred else Exit.DONE)
+        code = CODES.get(last.ended) or (Exit.DEFERRED if last.undone else Exit.DONE)
         return worst([code, Exit.ERROR if self.untold else Exit.DONE])
 
     @property

@@ -12,6 +12,7 @@ import pytest
 
 from afterrun import FOREVER
 from afterrun.config import OTHER_VARIABLES, PolicyText, StoreText, load_settings, variables
+from afterrun.config.environment import row_variables
 from config.conftest import Write
 from config.test_settings_file import SECRET, faults, only
 
@@ -155,9 +156,10 @@ def test_no_key_of_a_policy_is_a_key_of_a_store() -> None:
 def test_the_page_names_variables_that_exist() -> None:
     """What the page calls a variable is one, with the place it gives."""
     known = variables({"orders": None})
+    named = set(re.findall(r"AFTERRUN_[A-Z_]+[A-Z]", PAGE)) - {"AFTERRUN_STORES"}
+    known |= row_variables(["orders"], named)
     rows = re.findall(r"^\| `(AFTERRUN_\w+)` \| `([\w.]+)`", PAGE, re.MULTILINE)
-    assert len(rows) == 6
+    assert len(rows) == 8
     for variable, place in rows:
         assert ".".join(known[variable][0]) == place
-    named = set(re.findall(r"AFTERRUN_[A-Z_]+[A-Z]", PAGE)) - {"AFTERRUN_STORES"}
     assert named <= {*known, *OTHER_VARIABLES}

@@ -452,3 +452,62 @@ def test_a_built_in_profile_holds_no_sql(name: str) -> None:
     """Nothing in the file reads like a statement."""
     code = "\n".join(line.partition("#")[0] for line in built_in_text(name).splitlines())
     assert not re.search(r"\b(SELECT|DELETE|INSERT|UPDATE|FROM|WHERE)\b", code)
+
+
+ROWS = """
+[units.rows.logs]
+table = "log"
+key = ["id"]
+end = { column = "at", format = "epoch_ms" }
+"""
+
+
+def test_row_tables_are_read() -> None:
+    """A profile names its row tables, and all tables that they speak of are mentioned."""
+    rows = load_profile(SMALL + ROWS, source="mine.toml").units.rows["logs"]
+    assert rows.tables == ("log",)
+    assert rows.mentioned == {"log"}
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ('status = "state"', "units.rows.logs: status and terminal go together"),
+        ('terminal = ["x"]', "units.rows.logs: status and terminal go together"),
+        ('owned = [{ table = "log", column = "id" }]', "units.rows.logs: owned lists the row's own table"),
+        ('owned = [{ table = "runs", column = "log" }]', "units: rows.logs takes rows of runs"),
+        ('parition = ["x"]', "units.rows.logs.parition: unknown key (did you mean 'partition'?)"),
+        (
+            'protect = [{ table = "queue", colum = "x" }]',
+            "units.rows.logs.protect.0.colum: unknown key (did you mean 'column'?)",
+        ),
+    ],
+)
+def test_a_row_table_that_makes_no_sense_is_refused(more: str, told: str) -> None:
+    """What a row table says must fit together."""
+    assert any(problem.startswith(told) for problem in problems(SMALL + ROWS + more + "\n"))
+
+
+def test_rows_that_refer_to_blobs_are_no_row_table() -> None:
+    """Only what goes with runs tells which blobs it referred to."""
+    blobs = """
+[[blobs]]
+table = "payloads"
+key = "digest"
+references = [{ table = "log", column = "body" }]
+"""
+    assert problems(SMALL + ROWS + blobs) == (
+        "profile: log refers to blobs of payloads, so it goes with runs and is no row table",
+    )
+
+
+def test_several_key_columns_are_held_by_none() -> None:
+    """A row with a key of several columns is referred to by a column that the profile names."""
+    text = (SMALL + ROWS).replace(
+        'key = ["id"]\nend = { column = "at"', 'key = ["a", "b"]\nend = { column = "at"'
+    )
+    assert load_profile(text, source="mine.toml").units.rows["logs"].key == ("a", "b")
+    held = 'protect = [{ table = "queue", column = "log" }]\n'
+    assert "a key of several columns" in problems(text + held)[0]
+    own = 'protect = [{ table = "queue", column = "log", own = "a" }]\n'
+    assert load_profile(text + own, source="mine.toml")

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import click
 
+from afterrun.cli.rows_options import rows_said
 from afterrun.cli.text import masked
-from afterrun.config import MAX_PAUSE, PolicyText, load_settings
+from afterrun.config import MAX_PAUSE, PolicyText, RowsText, load_settings
 from afterrun.core.errors import UsageError
 from afterrun.core.events import Observer
 from afterrun.core.periods import PERIODS
@@ -95,6 +96,8 @@ class PolicyOptions:
     generations_keep_for: str | None
     generations_keep_last: int | None
     generations_drop_forks: bool
+    rows: tuple[str, ...]
+    rows_latest: tuple[str, ...]
     policy_file: str | None
 
     def resolve(self, store: str) -> tuple[Policy, bool]:
@@ -103,9 +106,11 @@ class PolicyOptions:
         A store that the file names has its own policy there, so that nobody removes by a shorter one.
         Raises `UsageError` for words that make no sense and `Refused` for a policy without a rule.
         """
-        text, approve = PolicyText(), False
+        text, approve, tables = PolicyText(), False, dict[str, RowsText]()
         if self.policy_file is not None:
-            text, approve = load_settings(Path(self.policy_file)).policy_of(store)
+            settings = load_settings(Path(self.policy_file))
+            text, approve = settings.policy_of(store)
+            tables.update(settings.tables_of(store))
         said = {name: getattr(self, name) for name in SAID}
         said["group_by"] = list(self.group_by) or None
         said["pins"] = [*text.pins, *self.pin]
@@ -117,7 +122,8 @@ class PolicyOptions:
         given: dict[str, object] = {name: value for name, value in said.items() if value is not None}
         own = {name: value for name, value in rules.items() if value is not None}
         given["generations"] = text.generations.model_copy(update=own)
-        return text.model_copy(update=given).policy(), approve
+        rows = rows_said(tables, ages=self.rows, latest=self.rows_latest)
+        return text.model_copy(update=given).policy(tables=rows), approve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,6 +272,18 @@ POLICY: Final = (
         "--generations-drop-forks",
         is_flag=True,
         help="Where generations branch, keep the end of the newest branch alone. Default: of every one.",
+    ),
+    click.option(
+        "--rows",
+        multiple=True,
+        metavar="NAME=D",
+        help="Keep rows of this row table of the profile for so long: logs=14d. May be repeated.",
+    ),
+    click.option(
+        "--rows-latest",
+        multiple=True,
+        metavar="NAME=N",
+        help="Keep the newest N rows of this row table, or of each partition of it. May be repeated.",
     ),
     click.option(
         "--policy",

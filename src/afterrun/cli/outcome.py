@@ -25,4 +25,4 @@ def exit_of(report: Report, *, strict: bool, stopped: bool, told: bool = True) -
         return Exit.ERROR
     cut_off = report.ended in {"budget", "interrupted"}
     undone = report.reclaim is not None and report.reclaim.ended in {"failed", "pinned", "partial"}
-    return Exit.DEFERRED if report.deferred or undone or (strict and cut_off) else Exit.DONE
+    return Exit.DEFERRED if report.undone or undone or (strict and cut_off) else Exit.DONE

@@ -98,7 +98,7 @@ def check(session: Session, *, store: str, profile: str | None, as_json: bool) -
             answer["profile"], answer["fits"] = retention.store.profile_name, True
             answer["schema"] = {"version": schema.version, "read": schema.read}
             answer["digest"] = retention.store.digest
-            problems, notices = schema.problems, schema.notices
+            problems, notices = (*schema.problems, *retention.row_faults()), schema.notices
     except ProfileError as error:
         if named is None:  # there is no profile of which the answer could speak
             raise

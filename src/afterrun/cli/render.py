@@ -150,6 +150,7 @@ def report_parts(report: Report, *, more: Iterable[RenderableType] = ()) -> list
     if rows:
         would = "rows that would go" if report.dry_run else "rows removed"
         parts += ["", table(would, "count", rows=rows, numbers=[1])]
+    parts += _row_tables(report)
     parts += ["", *_sizes(report)]
     parts += more
     if report.backup is not None:
@@ -200,7 +201,7 @@ def _unit_tables(report: Report) -> Iterable[RenderableType]:
         rows = list(_unit_rows(units, dry_run=report.dry_run))
         if kind == report.kind and report.keys_forgotten:
             rows.append(("idempotency keys forgotten", counted(report.keys_forgotten)))
-        yield table(KINDS.get(kind, f"{kind}s"), "count", rows=rows, numbers=[1])
+        yield table(_headed(kind), "count", rows=rows, numbers=[1])
         yield ""
         if units.decided:
             of = "" if kind == report.kind else f" of {kind}s"
@@ -214,6 +215,32 @@ def _decided_rows(units: UnitCounts) -> Iterable[tuple[str, str, str]]:
         if not count:  # of what is too young to be read, some rule of age keeps each
             does = "" if units.decided[BY_AGE] and name.startswith("keep_for") else "it decided nothing"
         yield DECIDED.get(name, name), counted(count), does
+
+
+def _headed(kind: str) -> str:
+    """Return what stands over the counts of a kind."""
+    word, colon, name = kind.partition(":")
+    return f"rows of {name}" if colon else KINDS.get(word, f"{kind}s")
+
+
+def _row_tables(report: Report) -> Iterable[RenderableType]:
+    """Lay out how the work on each row table went."""
+    if report.dry_run or not report.tables:
+        return
+    rows = [
+        (
+            name,
+            counted(part.rows),
+            counted(part.batches),
+            seconds(part.slowest),
+            counted(part.backlog),
+            part.outcome or "not begun",
+        )
+        for name, part in report.tables.items()
+    ]
+    heads = ["row table", "removed", "batches", "slowest", "left, at most", "ended"]
+    yield ""
+    yield table(*heads, rows=rows, numbers=[1, 2, 3, 4])
 
 
 def _unit_rows(units: UnitCounts, *, dry_run: bool) -> Iterable[tuple[str, str]]:

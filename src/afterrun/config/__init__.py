@@ -8,14 +8,24 @@ Imports the stores for reading URLs, and no click: where a value comes from is s
 """
 
 from afterrun.config.environment import OTHER_VARIABLES, PREFIX, variables
+from afterrun.config.rows_text import rules_of
 from afterrun.config.settings import Settings, StoreSettings, TelemetrySettings, load_settings
-from afterrun.config.text import MAX_PAUSE, PolicyText, SettingsText, StoreText, TelemetryText, json_schema
+from afterrun.config.text import (
+    MAX_PAUSE,
+    PolicyText,
+    RowsText,
+    SettingsText,
+    StoreText,
+    TelemetryText,
+    json_schema,
+)
 
 __all__ = [
     "MAX_PAUSE",
     "OTHER_VARIABLES",
     "PREFIX",
     "PolicyText",
+    "RowsText",
     "Settings",
     "SettingsText",
     "StoreSettings",
@@ -24,5 +34,6 @@ __all__ = [
     "TelemetryText",
     "json_schema",
     "load_settings",
+    "rules_of",
     "variables",
 ]

@@ -1,18 +1,19 @@
 """Variables of the environment that take the place of keys of the settings file.
 
 A variable is named after its key: ``AFTERRUN_INTERVAL``, ``AFTERRUN_TELEMETRY_LOG_FORMAT``. The keys of a
-policy need no word of their own: ``AFTERRUN_KEEP_FOR``, ``AFTERRUN_STORES_ORDERS_KEEP_FOR``. What is empty
-counts as not set.
+policy need no word of their own: ``AFTERRUN_KEEP_FOR``, ``AFTERRUN_STORES_ORDERS_KEEP_FOR``. Row tables are
+named without the file: ``AFTERRUN_ROWS_LOGS_KEEP_FOR``. What is empty counts as not set.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
-from afterrun.config.text import PolicyText, SettingsText, StoreText, Text
+from afterrun.config.rows_text import ROWS, named_in
+from afterrun.config.text import PolicyText, RowsText, SettingsText, StoreText, Text
 from afterrun.core.errors import did_you_mean
 
 PREFIX: Final = "AFTERRUN_"
@@ -89,6 +90,7 @@ def overrides(data: Mapping[str, Any], environ: Mapping[str, str]) -> Overrides:
     for one, other in _alike(names):
         made.faults.append(f"stores.{other}: its variables would be those of stores.{one}; rename one")
     known = variables({str(name): None for name in names})
+    known |= row_variables(names, environ)
     for variable, text in sorted(environ.items()):
         if not variable.startswith(PREFIX) or variable in OTHER_VARIABLES or not text:
             continue
@@ -99,6 +101,18 @@ def overrides(data: Mapping[str, Any], environ: Mapping[str, str]) -> Overrides:
         else:
             made.ignored.append(variable)
     return made
+
+
+def row_variables(stores: Iterable[object], environ: Iterable[str]) -> dict[str, tuple[Place, type[Text]]]:
+    """Return those of these variables that name a row table, which the file need not name."""
+    named = {PREFIX: ()} | {
+        f"{STORES}{store.upper().replace('-', '_')}_": ("stores", store) for store in map(str, stores)
+    }
+    return {
+        variable: ((*place, "tables", table, key), RowsText)
+        for prefix, place in named.items()
+        for variable, table, key in named_in(prefix, environ)
+    }
 
 
 def _alike(names: Mapping[str, object]) -> Iterator[tuple[str, str]]:
@@ -122,6 +136,9 @@ def _take(made: Overrides, variable: str, known: tuple[Place, type[Text]], text:
 
 def _misspelt(variable: str, known: Mapping[str, object]) -> str:
     """Say what is wrong with an unknown variable that can only be meant for us, or is nearly one of ours."""
+    if variable.startswith(f"{PREFIX}{ROWS}"):
+        keys = ", ".join(key.upper() for key in RowsText.model_fields)
+        return f"the variable {variable}: it names a row table and ends in none of {keys}"
     if variable.startswith(STORES):
         return f"the variable {variable}: no store and key has this name{did_you_mean(variable, known)}"
     words = {name.removeprefix(PREFIX): name for name in known}

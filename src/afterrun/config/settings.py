@@ -13,7 +13,8 @@ from typing import Any, Final, Literal, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 
 from afterrun.config.environment import Overrides, Place, overrides
-from afterrun.config.text import PolicyText, SettingsText, StoreText, TelemetryText
+from afterrun.config.rows_text import faults_of, merged_tables, rules_of
+from afterrun.config.text import PolicyText, RowsText, SettingsText, StoreText, TelemetryText
 from afterrun.core.errors import AfterrunError, UsageError, did_you_mean
 from afterrun.core.policy import Policy
 from afterrun.core.times import parse_duration
@@ -36,6 +37,7 @@ class StoreSettings:
     location: str = field(repr=False)  # it may hold a password
     datasources: Sequence[str] = field(repr=False)
     policy: PolicyText
+    tables: Mapping[str, RowsText]
     profile: str | None
     approve: bool
     interval: timedelta
@@ -47,7 +49,7 @@ class StoreSettings:
     @property
     def rules(self) -> Policy:
         """Return what to keep."""
-        return self.policy.policy()
+        return self.policy.policy(tables=rules_of(self.tables))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,7 @@ class Settings:
     """What a settings file says. ``approve`` admits every automatic sweep without asking."""
 
     policy: PolicyText
+    tables: Mapping[str, RowsText]
     approve: bool
     stores: Sequence[StoreSettings]
     telemetry: TelemetrySettings
@@ -73,9 +76,17 @@ class Settings:
 
     def policy_of(self, location: str) -> tuple[PolicyText, bool]:
         """Return the policy for a store, and whether its sweeps are approved: its own, if the file has it."""
-        place = place_of(location)
-        own = next((store for store in self.stores if place_of(store.location) == place), None)
+        own = self._own(location)
         return (self.policy, self.approve) if own is None else (own.policy, own.approve)
+
+    def tables_of(self, location: str) -> Mapping[str, RowsText]:
+        """Return the rules for row tables of a store."""
+        own = self._own(location)
+        return self.tables if own is None else own.tables
+
+    def _own(self, location: str) -> StoreSettings | None:
+        place = place_of(location)
+        return next((store for store in self.stores if place_of(store.location) == place), None)
 
 
 def load_settings(path: Path, *, environ: Mapping[str, str] | None = None) -> Settings:
@@ -93,11 +104,13 @@ def load_settings(path: Path, *, environ: Mapping[str, str] | None = None) -> Se
     stores = _Stores(merged, over, folder=path.absolute().parent, environ=environ)
     found = list(stores.read())
     faults += [*stores.faults, *_shared_files(found, merged, path.absolute().parent)]
+    faults += [] if text is None else faults_of(text.tables, place="tables")
     if text is None or faults:
         lines = "".join(f"\n  - {line}" for line in faults)
         raise UsageError(f"the settings file {path} is not valid{lines}")
     return Settings(
         policy=text.policy,
+        tables=text.tables,
         approve=text.approve,
         stores=tuple(found),
         telemetry=_telemetry(text.telemetry, path.absolute().parent),
@@ -153,6 +166,7 @@ class _Stores:
         self._folder = folder
         self._environ = environ
         self._default = _checked(PolicyText, data.get("policy", {}))
+        self._tables = _checked(SettingsText, {"tables": data.get("tables", {})})
         general = {name: data[name] for name in ("approve", "interval") if name in data}
         self._general = _checked(SettingsText, general) or SettingsText()
         stores = data.get("stores", {})
@@ -166,7 +180,8 @@ class _Stores:
             text = _checked(StoreText, raw)
             if text is None:
                 continue
-            location, policy = self._location(name, text), self._policy(name, text)
+            tables = self._tables_of(name, text)
+            location, policy = self._location(name, text), self._policy(name, text, tables)
             others = [self._place(f"stores.{name}.datasources", other) for other in text.datasources]
             if text.trash is not None and location is not None and "://" in location:
                 self.faults.append(f"stores.{name}.trash: only a directory has a trash, and this is a URL")
@@ -177,9 +192,11 @@ class _Stores:
             if twin != name:
                 self.faults.append(f"stores.{name}: it is the same store as stores.{twin}")
                 continue
-            yield self._settings(name, text, location, policy)
+            yield self._settings(name, text, location, policy, tables)
 
-    def _settings(self, name: str, text: StoreText, location: str, policy: PolicyText) -> StoreSettings:
+    def _settings(
+        self, name: str, text: StoreText, location: str, policy: PolicyText, tables: Mapping[str, RowsText]
+    ) -> StoreSettings:
         general, profile, file = self._general, text.profile, text.metrics_file
         if profile is not None and (profile.endswith(".toml") or "/" in profile):
             profile = str(self._folder / profile)
@@ -188,6 +205,7 @@ class _Stores:
             location=location,
             datasources=tuple(_anchored(other, self._folder) for other in text.datasources),
             policy=policy,
+            tables=tables,
             profile=profile,
             approve=general.approve if text.approve is None else text.approve,
             interval=parse_duration(general.interval if text.interval is None else text.interval),
@@ -224,12 +242,21 @@ class _Stores:
             return None
         return anchored
 
-    def _policy(self, name: str, text: StoreText) -> PolicyText | None:
+    def _tables_of(self, name: str, text: StoreText) -> Mapping[str, RowsText]:
+        """Return the rules for row tables of a store; those of its own table that make no sense are said."""
+        general = self._tables.tables if self._tables is not None and text.inherit else {}
+        tables = merged_tables(general, text.tables)
+        own = {table: rules for table, rules in tables.items() if table in text.tables}
+        faults = list(faults_of(own, place=f"stores.{name}.tables"))
+        self.faults += faults
+        return {} if faults else tables
+
+    def _policy(self, name: str, text: StoreText, tables: Mapping[str, RowsText]) -> PolicyText | None:
         if self._default is None:
             return None
         policy = self._default.merged(text.policy) if text.inherit else text.policy
         try:
-            policy.policy()
+            policy.policy(tables=rules_of(tables))
         except AfterrunError as error:
             self.faults.append(f"stores.{name}.policy: {error}")
             return None

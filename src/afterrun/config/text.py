@@ -23,6 +23,7 @@ from afterrun.core.policy import (
 from afterrun.core.policy import (
     Age as AgeLimit,
 )
+from afterrun.core.row_rules import RowRules
 from afterrun.core.sizes import parse_size
 from afterrun.core.times import parse_duration, parse_timestamp, utc
 
@@ -30,6 +31,7 @@ MAX_PAUSE: Final = 100
 """Most that ``pause`` takes: such a sweep leaves the engine 99 % of the time, and more would hardly end."""
 
 NAME_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,39}$"
+TABLE_PATTERN: Final = r"^[a-z][a-z0-9-]{0,39}$"
 DURATION_PATTERN: Final = r"^\s*[0-9]{1,12}[smhdw]\s*$"
 SIZE_PATTERN: Final = r"^\s*[0-9]{1,18}\s*([kKmMgGtT]?[bB]|[kKmMgGtT][iI][bB])?\s*$"
 
@@ -103,6 +105,7 @@ Zone = Annotated[
     str, AfterValidator(_zone), WithJsonSchema({"type": "string", "pattern": r"^[A-Za-z0-9_+/-]+$"})
 ]
 Word = Annotated[str, AfterValidator(_not_empty), WithJsonSchema({"type": "string", "minLength": 1})]
+TableName = Annotated[str, StringConstraints(pattern=TABLE_PATTERN)]
 StoreName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 
 
@@ -164,6 +167,33 @@ def _period(word: str) -> int | None:
     return found
 
 
+class RowsText(Text):
+    """A ``[tables.<name>]`` table: what to keep of one row table, by the profile's name for it."""
+
+    keep_for: Age | None = Field(None, description="Keep a row this long after its end: 12h, 14d, forever.")
+    keep_latest: int | None = Field(
+        None,
+        ge=1,
+        le=MAX_KEEP_LAST,
+        description="Keep the newest N rows of each value of the profile's partition columns.",
+    )
+    statuses: list[Word] | None = Field(
+        None, description="Only rows in these states go. Default: every terminal state of the profile."
+    )
+
+    def rules(self) -> RowRules:
+        """Return the rules. Raises `UsageError` for words that make no sense, and without any rule."""
+        return RowRules(
+            keep_for=_keep_for(self.keep_for),
+            keep_latest=self.keep_latest,
+            statuses=tuple(self.statuses or ()),
+        )
+
+    def merged(self, own: RowsText) -> Self:
+        """Return these rules with the keys that ``own`` sets in place of their own."""
+        return self.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+
+
 class PolicyText(Text):
     """The ``[policy]`` table, as people write it: durations are text such as ``30d``."""
 
@@ -208,8 +238,11 @@ class PolicyText(Text):
         description="What to keep of the superseded generations of runs that stay. Default: all.",
     )
 
-    def policy(self) -> Policy:
-        """Return the policy. Raises `UsageError` for words that make no sense, `Refused` if it is empty."""
+    def policy(self, *, tables: Mapping[str, RowRules] | None = None) -> Policy:
+        """Return the policy, with rules for these row tables.
+
+        Raises `UsageError` for words that make no sense, `Refused` if it is empty.
+        """
         before = parse_timestamp(self.before) if isinstance(self.before, str) else self.before
         if before is not None:
             before = utc(before)
@@ -232,6 +265,7 @@ class PolicyText(Text):
             keep_keys=_keep_for(self.keep_keys),
             rules=tuple(rule.rule() for rule in self.rules),
             generations=self.generations.policy(),
+            tables=tables or {},
         )
 
     def merged(self, own: PolicyText) -> Self:
@@ -262,8 +296,13 @@ class StoreText(Text):
     policy: PolicyText = Field(
         default_factory=PolicyText, description="Keys that take the place of those of [policy]; pins add up."
     )
+    tables: dict[TableName, RowsText] = Field(
+        default_factory=dict,
+        description="Keys that take the place of those of [tables], for each row table.",
+        json_schema_extra={"additionalProperties": False},
+    )
     inherit: bool = Field(
-        default=True, description="false: the store's policy stands alone, without [policy]."
+        default=True, description="false: the store's policy stands alone, without [policy] and [tables]."
     )
     approve: bool | None = Field(None, description="Admit every sweep of this store without asking.")
     interval: Duration | None = Field(
@@ -311,6 +350,11 @@ class SettingsText(Text):
     approve: bool = Field(default=False, description="Admit every automatic sweep without asking.")
     interval: Duration = Field("24h", description="Time from one completed sweep to the next; 0s is off.")
     policy: PolicyText = Field(default_factory=PolicyText, description="What to keep, for all stores.")
+    tables: dict[TableName, RowsText] = Field(
+        default_factory=dict,
+        description="What to keep of row tables, by the profile's names for them.",
+        json_schema_extra={"additionalProperties": False},
+    )
     stores: dict[StoreName, StoreText] = Field(
         default_factory=dict,
         description="The stores that `afterrun watch` sweeps, by a name of yours.",

@@ -17,6 +17,9 @@ LARGE_SHARE: Final = 0.5
 LARGE_COUNT: Final = 100
 """Units below which no sweep is unusually large."""
 
+LARGE_ROWS: Final = 10_000
+"""Rows of one row table below which no sweep is unusually large for it."""
+
 APPROVED_FACTOR: Final = 1.2
 """How far beyond the count it was shown an approval reaches: the store went on while a person thought."""
 
@@ -74,12 +77,20 @@ def is_large(history: History, expired: Count) -> bool:
     return history.runs is None or expired.runs > history.runs * LARGE_SHARE
 
 
-def decide(history: History, *, first: bool, expired: Count, approved: bool) -> Decision:
+def is_large_table(rows: int, *, expired: int) -> bool:
+    """Say whether removing so many of a row table's rows would be unusual."""
+    return expired > LARGE_ROWS and expired > rows * LARGE_SHARE
+
+
+def decide(
+    history: History, *, first: bool, expired: Count, approved: bool, table: str | None = None
+) -> Decision:
     """Decide about a sweep that found ``expired`` units.
 
-    ``approved``: the caller gave this plan's fingerprint.
+    ``approved``: the caller gave this plan's fingerprint. ``table``: a row table that would lose unusually
+    many of its rows.
     """
-    if not (first or is_large(history, expired)):
+    if not (first or table is not None or is_large(history, expired)):
         return Decision(allowed=True)
     allowance = history.allowance
     if approved and history.shown is not None:
@@ -90,16 +101,15 @@ def decide(history: History, *, first: bool, expired: Count, approved: bool) -> 
         return Decision(
             allowed=False, why=f"{expired.units} units would go, more than the {allowance} approved"
         )
+    return Decision(allowed=False, why=_question(history, first=first, expired=expired, table=table))
+
+
+def _question(history: History, *, first: bool, expired: Count, table: str | None) -> str:
+    """Say why a sweep that nobody approved has to ask."""
     if first and history.swept:
-        return Decision(
-            allowed=False,
-            why="now is more than 30 days later than anything in the store, so the clock may be wrong",
-        )
+        return "now is more than 30 days later than anything in the store, so the clock may be wrong"
     if first:
-        return Decision(
-            allowed=False,
-            why="no sweep of this store is on record yet, so it asks before it removes anything",
-        )
-    return Decision(
-        allowed=False, why=f"{expired.units} units with {expired.runs} runs would go, more than half of all"
-    )
+        return "no sweep of this store is on record yet, so it asks before it removes anything"
+    if table is not None:
+        return f"more than half of the rows of {table} would go, and more than {LARGE_ROWS}"
+    return f"{expired.units} units with {expired.runs} runs would go, more than half of all"

@@ -61,6 +61,15 @@ class Surroundings(Protocol):
         """Count the ended roots that pages never meet by days since 1970 at their end."""
 
 
+class OtherKind(Protocol):
+    """Counts units of a kind of which an outlook says no more than the plan does."""
+
+    report: Report
+
+    def expired(self, *, page: int) -> Iterator[Unit]:
+        """Read all candidates; the report is whole at the end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Day:
     """Units whose root ended on one day in UTC, by what the asked policy does with them."""
@@ -89,7 +98,7 @@ class Outlook:
         plan: Plan,
         *,
         calendar: bool = False,
-        others: Sequence[Survey] = (),
+        others: Sequence[OtherKind] = (),
     ) -> None:
         """Prepare; nothing is read yet. ``others`` count units of other kinds, of which it says no more."""
         self._store = store

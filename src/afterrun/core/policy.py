@@ -7,12 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from afterrun.core.errors import Refused, UsageError
 from afterrun.core.periods import PERIODS, zone_of
 from afterrun.core.sizes import format_size
 from afterrun.core.times import Instant, format_duration, iso, micros, to_instant
+
+if TYPE_CHECKING:
+    from afterrun.core.row_rules import RowRules
 
 DEFAULT_GRACE: Final = timedelta(hours=1)
 """Time after the end before age counts: late writes of a run that has just ended settle in it."""
@@ -114,9 +117,10 @@ class Policy:
         keep_keys: protect a unit that holds an idempotency key for so long after its end.
         rules: narrower rules; of those that match a unit, the one with most keys decides its ``keep_for``,
             on a tie the longest.
+        tables: what to keep of tables like logs, by the profile's names for them; of others all stays.
 
-    A policy with nothing but ``generations`` touches no whole run. Raises `UsageError` for a value that makes
-    no sense and `Refused` for a policy without a rule.
+    A policy with nothing but ``generations`` or ``tables`` touches no whole run. Raises `UsageError` for a
+    value that makes no sense and `Refused` for a policy without a rule.
     """
 
     keep_for: Age | None = None
@@ -138,6 +142,7 @@ class Policy:
     cap_bytes: int | None = None
     keep_keys: Age | None = None
     rules: tuple[MatchRule, ...] = ()
+    tables: Mapping[str, RowRules] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
@@ -146,7 +151,7 @@ class Policy:
                 "the narrower rules say nothing of all other units: say what is kept of the rest; "
                 'keep_for = "forever" keeps it'
             )
-        if not self.has_rules and self.generations is None:
+        if not self.has_rules and self.generations is None and not self.tables:
             raise Refused(
                 "empty-policy",
                 "the policy keeps nothing, so it is refused: give --keep-for 30d, --keep-last 10 or "
@@ -174,6 +179,8 @@ class Policy:
             raise UsageError("two rules have the same match: leave one out")
         if self.generations is not None and not self.generations.is_for_generations:
             raise UsageError("generations have no generations of their own, and no groups but their runs")
+        if self.generations is not None and self.generations.tables:
+            raise UsageError("generations have no tables of rows")
 
     @property
     def is_for_generations(self) -> bool:
@@ -260,9 +267,16 @@ class Policy:
             words["keep_keys"] = age_text(self.keep_keys)
         if not self.keep_forks:
             words["keep_forks"] = False
+        return words | self._of_other_kinds()
+
+    def _of_other_kinds(self) -> dict[str, object]:
+        """Return the rules for what is no whole run."""
+        words: dict[str, object] = {}
         if self.generations is not None:
             own = self.generations.canonical()
             words["generations"] = {name: own[name] for name in GENERATION_RULES if name in own}
+        if self.tables:
+            words["tables"] = {name: dict(self.tables[name].canonical()) for name in sorted(self.tables)}
         return words
 
     def _counting(self) -> dict[str, object]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from afterrun.core.blobs import BlobCounts
+from afterrun.core.row_tables import UNDONE, TableFigures
 from afterrun.core.space import Reclaim
 from afterrun.core.store import Schema
 from afterrun.core.times import Instant, iso
@@ -63,8 +64,8 @@ class UnitCounts:
 class Report:
     """What one plan or sweep comes to. Sizes are bytes, times seconds.
 
-    ``units`` are those of ``kind``; ``others`` are those of the kinds that came after it, by kind. All else
-    is of all kinds together.
+    ``units`` are those of ``kind``; ``others`` are those of the kinds that came after it, by kind. ``tables``
+    are the figures of row tables, by the profile's names. All else is of all kinds together.
     """
 
     store: str
@@ -77,6 +78,7 @@ class Report:
     kind: str = "tree"
     units: UnitCounts = field(default_factory=UnitCounts)
     others: dict[str, UnitCounts] = field(default_factory=dict)
+    tables: dict[str, TableFigures] = field(default_factory=dict)
     rows: Counter[str] = field(default_factory=Counter)
     blobs: BlobCounts = field(default_factory=BlobCounts)
     keys_forgotten: int = 0
@@ -123,9 +125,15 @@ class Report:
         """Return how many units a plan lets go, of all kinds, after what a plan file leaves out."""
         return sum(units.would_go for units in self.kinds.values())
 
+    @property
+    def undone(self) -> bool:
+        """Say whether some units failed alone, or a row table as a whole."""
+        return bool(self.deferred) or any(table.outcome in UNDONE for table in self.tables.values())
+
     def add(self, later: Report) -> None:
         """Take in what came of the units of another kind, which followed."""
         self.others.update(later.kinds)
+        self.tables.update(later.tables)
         self.rows.update(later.rows)
         self.blobs.count += later.blobs.count
         self.blobs.size += later.blobs.size
@@ -152,6 +160,7 @@ class Report:
             "policy": self.policy,
             "fingerprint": self.fingerprint,
             "units": {kind: units.as_json() for kind, units in self.kinds.items()},
+            "tables": {name: table.as_json() for name, table in self.tables.items()},
             "rows": dict(self.rows),
             "blobs": self.blobs.as_json(),
             "keys_forgotten": self.keys_forgotten,

@@ -66,6 +66,11 @@ def version_table(profile: Profile, tables: Container[str]) -> str | None:
 
 def mentioned_tables(profile: Profile) -> frozenset[str]:
     """Return every table that a profile names."""
+    return needed_tables(profile).union(*(rows.mentioned for rows in profile.units.rows.values()))
+
+
+def needed_tables(profile: Profile) -> frozenset[str]:
+    """Return every table that a profile names for something else than rows of row tables."""
     tree = profile.units.tree
     version = profile.detect.version
     names = {tree.table, *profile.detect.tables, *profile.detect.known}

@@ -14,6 +14,7 @@ from afterrun.core.errors import did_you_mean
 from afterrun.profiles.blobs import Blobs
 from afterrun.profiles.generation import Generation
 from afterrun.profiles.registry import EndFormat, Hook, KeepSet, Records, TimeFormat
+from afterrun.profiles.rows import RowTable
 from afterrun.profiles.words import Condition, Digest, Model, Name, Place, Word
 
 
@@ -317,11 +318,15 @@ class Tree(Model):
 
 
 class Units(Model):
-    """The kinds of units of a store. Generations are described, or code with a ``keep_set`` tells them."""
+    """The kinds of units of a store. Generations are described, or code with a ``keep_set`` tells them.
+
+    ``rows`` are tables like logs, by the name that policies have for them.
+    """
 
     tree: Tree
     generation: Generation | None = None
     keep_set: KeepSet | None = None
+    rows: dict[Word, RowTable] = Field(default_factory=dict)
 
     @property
     def have_generations(self) -> bool:
@@ -334,6 +339,16 @@ class Units(Model):
         missing = [table for table in self.generation.tables if table not in owned] if self.generation else []
         if missing:
             raise ValueError(f"a tree must take its generations with it: it owns no rows of {missing[0]}")
+        return self
+
+    @model_validator(mode="after")
+    def _keeps_rows_apart(self) -> Self:
+        """Refuse row tables that would take runs, generations or each other's rows."""
+        whole = {self.tree.table, *(self.generation.tables[-1:] if self.generation else ())}
+        for name, rows in self.rows.items():
+            taken = sorted(whole.intersection(rows.tables))
+            if taken:
+                raise ValueError(f"rows.{name} takes rows of {taken[0]}, which are units of another kind")
         return self
 
 
@@ -361,6 +376,8 @@ class Profile(Model):
             raise ValueError("with records, their code tells what is shared: leave out blobs")
         going = {tree.table, *(owned.table for owned in tree.owned)}
         going.update(self.units.generation.tables if self.units.generation else ())
+        rows = {table for part in self.units.rows.values() for table in part.tables}
+        going.update(rows)
         seen: set[str] = set()
         for part in self.blobs:
             if part.table in going:
@@ -369,5 +386,10 @@ class Profile(Model):
                 raise ValueError(f"{part.pins.table} goes with its runs, so it holds no pins")
             if part.table in seen:
                 raise ValueError(f"{part.table} is listed twice under blobs")
+            taken = rows.intersection(reference.table for reference in part.references)
+            if taken:
+                raise ValueError(
+                    f"{min(taken)} refers to blobs of {part.table}, so it goes with runs and is no row table"
+                )
             seen.add(part.table)
         return self

@@ -40,6 +40,11 @@ class Outcome:
     seconds: float = 0.0
     report: Report | None = field(default=None, repr=False, compare=False)
 
+    @property
+    def undone(self) -> bool:
+        """Say whether some units failed alone, or a row table as a whole."""
+        return bool(self.deferred) or (self.report is not None and self.report.undone)
+
     @classmethod
     def of(cls, report: Report) -> Self:
         """Sum up the report of a sweep."""

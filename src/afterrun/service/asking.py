@@ -8,7 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from afterrun.core.guard import LARGE_COUNT, Count, Decision, counting_limit, decide, is_first_contact
+from afterrun.core.guard import (
+    LARGE_COUNT,
+    LARGE_ROWS,
+    LARGE_SHARE,
+    Count,
+    Decision,
+    counting_limit,
+    decide,
+    is_first_contact,
+    is_large_table,
+)
 from afterrun.core.judge import Rules
 from afterrun.core.plan import WHOLE_RUNS, Plan, count_expired, fingerprint, new_report
 from afterrun.core.policy import Policy
@@ -17,7 +27,9 @@ from afterrun.core.store import Cursor
 from afterrun.core.times import Instant
 from afterrun.service.passes import Pass, Passes
 from afterrun.service.records import FINISHED
+from afterrun.service.rows import COUNTING_PAGE
 from afterrun.state import StoreState
+from afterrun.stores.sql.rows import SqlRows
 from afterrun.stores.sql.store import SqlStore
 
 PLAN_PAGE: Final = 1_000
@@ -54,7 +66,7 @@ def empty_streams(store: SqlStore, state: StoreState) -> frozenset[int]:
 def may_begin(passes: Passes, state: StoreState, approval: Approval) -> Decision:
     """Decide whether a sweep may remove, after counting as little as that takes.
 
-    Only run trees are counted in a store that was swept before: of generations, most go each time.
+    Only run trees and rows are counted in a store that was swept before: of generations, most go each time.
     """
     history = state.history(passes.fingerprint)
     if approval.always:
@@ -62,14 +74,37 @@ def may_begin(passes: Passes, state: StoreState, approval: Approval) -> Decision
     store, now = passes.trees.store, passes.rules.now
     first = is_first_contact(history, now=now, newest=store.newest(now))
     counted = [part for part in passes.removing if first or part.plan.kind in WHOLE_RUNS]
-    if not first and sum(map(_most_that_could_go, counted)) <= LARGE_COUNT:
+    tables = [table for table in passes.rows if not table.problems]
+    large = None if first else next(filter(_loses_most, tables), None)
+    if not first and large is None and sum(map(_most_that_could_go, counted)) <= LARGE_COUNT:
         return Decision(allowed=True)
     limit, expired = counting_limit(history), Count(0, 0)
     for part in counted:
         found = count_expired(part.store, part.plan, limit=limit, page=PLAN_PAGE)
         expired = Count(expired.units + found.units, expired.runs + found.runs)
+    rows = sum(count_rows(table, most=limit.units) for table in tables)
+    expired = Count(expired.units + rows, expired.runs)
     approved = approval.fingerprint == passes.fingerprint
-    return decide(history, first=first, expired=expired, approved=approved)
+    table = None if large is None else large.name
+    return decide(history, first=first, expired=expired, approved=approved, table=table)
+
+
+def _loses_most(table: SqlRows) -> bool:
+    """Say whether a row table would lose unusually many rows, after counting as little as that takes."""
+    if table.candidates(LARGE_ROWS + 1) <= LARGE_ROWS or count_rows(table, most=LARGE_ROWS) <= LARGE_ROWS:
+        return False
+    rows = table.rows()
+    return is_large_table(rows, expired=count_rows(table, most=max(LARGE_ROWS, int(rows * LARGE_SHARE))))
+
+
+def count_rows(table: SqlRows, *, most: int) -> int:
+    """Count rows that would go, but stop once there are more than ``most``."""
+    found, place = 0, None
+    while True:
+        page = table.page(place, limit=COUNTING_PAGE)
+        found, place = found + len(page.going), page.place
+        if place is None or found > most:
+            return found
 
 
 def _most_that_could_go(part: Pass) -> int:

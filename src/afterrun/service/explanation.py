@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from afterrun.core.decided import Ruling, rulings
 from afterrun.core.errors import UnitNotFound
@@ -11,6 +12,9 @@ from afterrun.core.facts import Reason, Scalar, Unit, key_text
 from afterrun.core.judge import Verdict, judge
 from afterrun.core.times import Instant
 from afterrun.service.passes import Pass, Passes
+
+OTHER_KINDS: Final = ("generations", "tables")
+"""Rules of a policy that are for units of another kind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +55,7 @@ def explained(passes: Passes, run: str) -> Explanation:
         rows=sum(store.count([unit]).values()) if unit.complete else 0,
         now=rules.now,
         # the rules for units of its kind, and for no other
-        policy={name: value for name, value in rules.policy.canonical().items() if name != "generations"},
+        policy={name: value for name, value in rules.policy.canonical().items() if name not in OTHER_KINDS},
         rules=rulings(unit, judgement, rules),
     )
 

@@ -80,10 +80,14 @@ class SweepOptions:
         """Return these options with the budget that an earlier pass left."""
         if report is None:
             return self
-        seconds, units = self.budget.seconds, self.budget.units
+        return self.without(seconds=report.seconds, units=report.removed)
+
+    def without(self, *, seconds: float, units: int) -> Self:
+        """Return these options with what is left of the budget after so many seconds and removals."""
+        most, bound = self.budget.seconds, self.budget.units
         rest = Budget(
-            seconds=None if seconds is None else max(seconds - report.seconds, 0.0),
-            units=None if units is None else max(units - report.removed, 0),
+            seconds=None if most is None else max(most - seconds, 0.0),
+            units=None if bound is None else max(bound - units, 0),
         )
         return replace(self, budget=rest)
 

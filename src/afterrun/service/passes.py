@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from afterrun.core.errors import Refused
 from afterrun.core.facts import Key, Unit
@@ -17,10 +17,14 @@ from afterrun.core.policy import FOREVER, Policy
 from afterrun.core.report import Report
 from afterrun.core.store import Cursor, Store
 from afterrun.core.times import Instant
+from afterrun.service.rows import RowSurvey, row_tables, stray_names
 from afterrun.state import StoreState
 from afterrun.stores.directory.store import DirectoryStore
 from afterrun.stores.sql.made import generations_of
+from afterrun.stores.sql.rows import RowsApart, SqlRows
 from afterrun.stores.sql.store import SqlStore
+
+NOT_LISTED: Final = "a plan file lists no rows of row tables, so none of them go with it"
 
 
 class Kind(Store, Protocol):
@@ -48,11 +52,14 @@ class Passes:
         policy: the whole policy.
         trees: what it means for run trees, of which it may let none go.
         removing: the kinds that it lets go, in the order in which they go.
+        rows: the row tables that it has rules for, of those that the profile knows. They have turns of their
+            own, before these passes.
     """
 
     policy: Policy
     trees: Pass
     removing: tuple[Pass, ...]
+    rows: tuple[SqlRows, ...] = ()
 
     @property
     def looking(self) -> tuple[Pass, ...]:
@@ -93,30 +100,41 @@ def passes_of(
     if isinstance(store, DirectoryStore):
         return _of_directory(store, policy, now=now)
     rules = policy.of("tree")
+    rows = tuple(row_tables(store, policy, now=now))
     whole = rules or Policy(keep_for=FOREVER, grace=policy.grace, pins=policy.pins)
     plan = make_plan(store, whole, now=now, skip_streams=skip_streams, whole=policy)
     plan = replace(plan, implied=rules is None)
     removing = [] if rules is None else [Pass(store, plan)]
     removing += _generations(store, policy, plan if rules else None, now=now)
-    if not removing:
-        raise Refused(
+    if not (removing or rows):
+        raise _nothing_known(store, policy)
+    told = list(stray_names(store, policy))
+    if policy.generations is not None and not store.profile.units.have_generations:
+        told.append(f"the rules for generations decide nothing: the profile {store.profile_name} knows none")
+    if told:
+        plan = replace(plan, notices=(*plan.notices, *told))
+        removing = [Pass(part.store, plan) if part.plan.kind == plan.kind else part for part in removing]
+    return Passes(policy, Pass(store, plan), tuple(removing), rows)
+
+
+def _nothing_known(store: SqlStore, policy: Policy) -> Refused:
+    """Say that a store has nothing of what a policy without rules for whole runs has rules for."""
+    if policy.generations is not None:
+        return Refused(
             "no-generations",
             f"the policy has rules for generations alone, and the profile {store.profile_name} knows none",
         )
-    if policy.generations is not None and not store.profile.units.have_generations:
-        text = f"the rules for generations decide nothing: the profile {store.profile_name} knows none"
-        plan = replace(plan, notices=(*plan.notices, text))
-        removing[0] = Pass(store, plan)
-    return Passes(policy, Pass(store, plan), tuple(removing))
+    return Refused("no-tables", "; ".join(stray_names(store, policy)))
 
 
 def _of_directory(store: DirectoryStore, policy: Policy, *, now: Instant) -> Passes:
     """Resolve a policy against run folders, then result files: these go only once their run has gone."""
     if not policy.has_rules:
-        raise Refused(
-            "no-generations", "the policy has rules for generations alone, and a directory has none"
-        )
-    runs = Pass(store.runs, make_plan(store.runs, policy, now=now))
+        what = "generations" if policy.generations is not None else "tables of rows"
+        raise Refused("no-generations", f"the policy has rules for {what} alone, and a directory has none")
+    plan = make_plan(store.runs, policy, now=now)
+    told = [f"the rules for the table {name} decide nothing: a directory has none" for name in policy.tables]
+    runs = Pass(store.runs, replace(plan, notices=(*plan.notices, *told)))
     results = store.results
     if results is None:
         return Passes(policy, runs, (runs,))
@@ -154,12 +172,15 @@ class Surveys:
     def __init__(self, passes: Passes, *, only: Only | None = None) -> None:
         """Prepare; nothing is read yet."""
         self._looking = passes.looking
+        apart_in(passes, rows=only is None)
         first, *self._others = [
             Survey(part.store, part.plan, only=only_of(only, part.plan.kind)) for part in self._looking
         ]
         self._first = first
+        self._rows = row_surveys(passes) if only is None else []
         self.report: Report = first.report
         self.report.policy = passes.policy.canonical()
+        self.report.notices += [NOT_LISTED] if passes.rows and only is not None else []
 
     def expired(self, *, page: int) -> Iterator[Unit]:
         """Yield the units that would go, of all kinds, one kind after another."""
@@ -174,3 +195,19 @@ class Surveys:
                 yield survey.report.kind, unit
             if survey is not self._first:
                 self.report.add(survey.report)
+        for rows in self._rows:
+            for _ in rows.expired(page=page):
+                pass
+            self.report.add(rows.report)
+
+
+def row_surveys(passes: Passes) -> Sequence[RowSurvey]:
+    """Return what counts the row tables of a plan."""
+    return [RowSurvey(passes.trees.store, passes.trees.plan, table) for table in passes.rows]
+
+
+def apart_in(passes: Passes, *, rows: bool = True) -> None:
+    """Let the counts of a plan leave out of runs the rows that row policies take before, if any go."""
+    store = passes.trees.store
+    if isinstance(store, SqlStore):
+        store.apart = RowsApart(store, passes.rows).count if passes.rows and rows else None

@@ -32,8 +32,9 @@ from afterrun.service.explanation import Explanation, explained
 from afterrun.service.interrupted import Interrupted
 from afterrun.service.locking import attempt, locked, sweep_lock
 from afterrun.service.options import SweepOptions, SystemClock
-from afterrun.service.passes import Passes, Surveys, passes_of
+from afterrun.service.passes import NOT_LISTED, Passes, Surveys, apart_in, passes_of, row_surveys
 from afterrun.service.records import RetryAll, on_record
+from afterrun.service.rows import RowSurvey, row_faults
 from afterrun.service.running import Narrowing, Running, heeding
 from afterrun.state import StateDirectory, StoreState
 from afterrun.state.attempts import Attempts
@@ -135,7 +136,11 @@ class Retention:
         Read its ``expired`` to the end; ``calendar`` counts units by day as well.
         """
         passes = self._plan(policy)
-        others = [Survey(part.store, part.plan) for part in passes.looking if part.plan.kind != "tree"]
+        apart_in(passes)
+        others: list[Survey | RowSurvey] = [
+            Survey(part.store, part.plan) for part in passes.looking if part.plan.kind != "tree"
+        ]
+        others += row_surveys(passes)
         outlook = Outlook(
             self.store, SqlSurroundings(self.store), passes.trees.plan, calendar=calendar, others=others
         )
@@ -148,8 +153,11 @@ class Retention:
     def statements(self, policy: Policy) -> Mapping[str, str]:
         """Return the SQL that reads and would remove, by name, for every kind of unit of a policy."""
         found: dict[str, str] = {}
-        for part in self._plan(policy).looking:
+        passes = self._plan(policy)
+        for part in passes.looking:
             found |= part.store.statements()
+        for table in passes.rows:
+            found |= table.sql()
         return found
 
     def explain(self, run: str, policy: Policy) -> Explanation:
@@ -193,15 +201,24 @@ class Retention:
                         part.plan.kind: Narrowing(only_of(only, part.plan.kind)) for part in passes.removing
                     }
                     retry = RetryAll(state)
-                    report = running.run(passes.removing, options, retry, narrowed=narrowed).report
+                    rows = None if only is not None else passes
+                    report = running.run(passes.removing, options, retry, narrowed=narrowed, rows=rows).report
                 report.policy = policy.canonical()
                 report.notices.extend(cleared)
+                report.notices += [NOT_LISTED] if passes.rows and only is not None else []
                 if report.backup is not None:
                     report.backup["cleared"] = int(str(report.backup["cleared"])) + len(cleared)
                 return report
 
     def _maker(self, backup: BackupOrder, passes: Passes, options: SweepOptions) -> Maker:
         """Prepare a backup. Raises `UsageError` or `Refused` for a place or kind that is not safe."""
+        if passes.rows:
+            raise Refused(
+                "backup-kind",
+                "a backup holds whole runs and generations, and no rows of the tables "
+                f"{', '.join(table.name for table in passes.rows)}: remove these by a policy of their own, "
+                "with --no-backup",
+            )
         beyond = {part.plan.kind for part in passes.removing} - kinds_of(self.store).keys()
         if beyond:
             raise Refused(
@@ -293,17 +310,23 @@ class Retention:
             state.allow(passes.fingerprint, None)  # used up, unless this sweep lives to give the rest back
         with on_record(state, passes.trees.plan, command=running.command):
             turn, start = passes.turn(state)
-            ran = running.run(turn, options, state, start=start)
+            ran = running.run(turn, options, state, start=start, rows=passes)
         report = ran.report
         report.policy = passes.policy.canonical()
         done = report.reclaim
         kept = done is None or done.ended == "skipped" or not done.before.moves_content
         # a VACUUM may number anew the rows that the cursor stands on
         state.keep_cursor(ran.cut.cursor_name, ran.cursor if kept else None)
+        if not kept:
+            state.keep_row_places("", {})
         if allowance is not None:
             keep_rest(report, state, passes.fingerprint, allowance=allowance)
         state.save()
         return report
+
+    def row_faults(self) -> Sequence[str]:
+        """Say why nothing of some row tables of the profile could go, whatever a policy says."""
+        return row_faults(self.store)
 
     def survey_space(self) -> Reclaim:
         """Say what could be given back to the file system, how, and with how much room. Changes nothing."""
@@ -317,6 +340,7 @@ class Retention:
         with sweep_lock(self.store):
             state = self._state.load(self.store.identity)
             state.keep_cursor("", None)  # it stands on a row's number, and a VACUUM may number rows anew
+            state.keep_row_places("", {})
             state.save()
             return reclaim_space(self.store, options or ReclaimOptions())
 

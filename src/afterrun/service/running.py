@@ -10,7 +10,7 @@ from typing import Final
 
 from afterrun.core.errors import StoreFailure, UnitFailure
 from afterrun.core.events import Event, Observer, SweepEnded
-from afterrun.core.plan import WHOLE_RUNS, Only, Plan
+from afterrun.core.plan import WHOLE_RUNS, Only, Plan, new_report
 from afterrun.core.report import COUNTED_ENDS, Report, UnitCounts
 from afterrun.core.space import ReclaimOptions
 from afterrun.core.store import Cursor, Witness
@@ -20,6 +20,7 @@ from afterrun.service.interrupted import Interrupted
 from afterrun.service.options import SweepOptions
 from afterrun.service.passes import Pass, Passes, Surveys
 from afterrun.service.records import FINISHED, RetryAll, record_of
+from afterrun.service.rows import RowTurns
 from afterrun.state import StoreState
 from afterrun.state.restores import last_sweep
 from afterrun.stores.reclaim import try_reclaim
@@ -106,14 +107,19 @@ class Running:
         *,
         start: Cursor | None = None,
         narrowed: Mapping[str, Narrowing] = NOT_NARROWED,
+        rows: Passes | None = None,
     ) -> Ran:
         """Make one pass after another, as far as the budget goes, and put them on record, whatever their end.
 
-        ``start`` is where the first one goes on. ``narrowed`` says by kind what else bounds a pass.
+        ``start`` is where the first one goes on. ``narrowed`` says by kind what else bounds a pass. ``rows``
+        has row tables, which come first.
         """
         before = self.store.sizes().total
         previous = last_sweep(self.state)
-        ran = self._made(passes, options, deferrals, start=start, narrowed=narrowed)
+        if rows is None or not rows.rows:
+            ran = self._made(passes, options, deferrals, start=start, narrowed=narrowed)
+        else:
+            ran = self._with_rows(rows, passes, options, deferrals, start=start, narrowed=narrowed)
         report = ran.report
         self.interrupted.tell(report)
         report.file_before = report.file_after = before
@@ -125,6 +131,41 @@ class Running:
             report.gaining = report.backlog_after == 0 or report.backlog_after < previous.backlog
         options.observer(SweepEnded(report.ended, report.removed, report.seconds))
         self._finish(report, runs=ran.runs_left)
+        return ran
+
+    def _with_rows(
+        self,
+        whole: Passes,
+        passes: Sequence[Pass],
+        options: SweepOptions,
+        deferrals: Deferrals,
+        *,
+        start: Cursor | None,
+        narrowed: Mapping[str, Narrowing],
+    ) -> Ran:
+        """Give row tables their turns around the passes over runs, which have one share beside theirs."""
+        plan = whole.trees.plan
+        turns = RowTurns(
+            whole.rows, options, self.state, clock=options.clock(self.clock), plan=plan, hold=self.store.hold
+        )
+        with heeding(self.store, options.halt):
+            turns.take(seconds=0.0, removed=0, others=1 if passes else 0)
+        left = options.without(seconds=turns.seconds, units=turns.removed)
+        if passes and turns.ended in ("completed", "budget"):
+            ran = self._made(passes, left, deferrals, start=start, narrowed=narrowed)
+        else:
+            cut = passes[0].plan if passes else plan
+            ran = Ran(new_report(self.store, plan, dry_run=False), cut, start, None)
+            self.interrupted.count(ran.report)
+            ran.report.others.update(
+                {part.plan.kind: UnitCounts() for part in passes if part.plan is not plan}
+            )
+        report = ran.report
+        if report.ended == "completed" and turns.ended == "budget":
+            with heeding(self.store, options.halt):
+                seconds, removed = turns.seconds + report.seconds, turns.removed + report.removed
+                turns.take(seconds=seconds, removed=removed, others=0)
+        turns.tell(report, self.store)
         return ran
 
     def _made(

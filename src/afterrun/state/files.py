@@ -11,7 +11,7 @@ import math
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -110,6 +110,8 @@ class _Contents(BaseModel):
     runs: int | None = None
     cursor: tuple[int, int | float | str | None, int | float | str | None] | None = None
     cursor_of: str = ""
+    row_places: dict[str, list[int | float | str | None]] = Field(default_factory=dict)
+    row_places_of: str = ""
     deferrals: dict[str, Deferral] = Field(default_factory=dict)
     shown: dict[str, int] = Field(default_factory=dict)
     allowances: dict[str, int] = Field(default_factory=dict)
@@ -209,6 +211,23 @@ class StoreState:
             return
         self._contents.cursor = (cursor.stream, end, tie)  # type: ignore[assignment]
         self._contents.cursor_of = fingerprint
+
+    @property
+    def sweeps(self) -> int:
+        """Return how many sweeps and manual applies have begun."""
+        return self._contents.sweeps
+
+    def row_places(self, fingerprint: str) -> Mapping[str, tuple[object, ...]]:
+        """Return where the last sweep of this plan was cut off in row tables, by name."""
+        if self._contents.row_places_of != fingerprint:
+            return {}
+        return {name: tuple(place) for name, place in self._contents.row_places.items()}
+
+    def keep_row_places(self, fingerprint: str, places: Mapping[str, tuple[object, ...]]) -> None:
+        """Remember where a sweep of this plan was cut off in row tables, as far as JSON can hold that."""
+        lasting = {name: [_lasting(value) for value in place] for name, place in places.items()}
+        kept = {name: place for name, place in lasting.items() if all(map(_is_json, place))}
+        self._contents.row_places, self._contents.row_places_of = kept, fingerprint  # type: ignore[assignment]
 
     def history(self, fingerprint: str) -> History:
         """Return what the guard needs to know."""

@@ -16,7 +16,7 @@ from afterrun.core.errors import ProfileError, did_you_mean
 from afterrun.core.facts import Key, Scalar, Status
 from afterrun.core.tree import TreeModel
 from afterrun.profiles import Profile
-from afterrun.profiles.detect import mentioned_tables, unmentioned_references, version_table
+from afterrun.profiles.detect import needed_tables, unmentioned_references, version_table
 from afterrun.profiles.generation import GenerationRows
 from afterrun.profiles.model import EndSource, Owned, Protection, Tree, Unlinked, Via
 from afterrun.stores.sql.dialect import Column, Dialect
@@ -443,8 +443,8 @@ class Binding:
                 yield part.pins.table, (part.pins.column, part.pins.until)
 
     def mentioned(self) -> frozenset[str]:
-        """Return the tables of this database that the profile names."""
-        return mentioned_tables(self.profile) & self._shapes.keys()
+        """Return the tables of this database that the profile names, but for row tables."""
+        return needed_tables(self.profile) & self._shapes.keys()
 
 
 def _other_spelling(key: Key) -> Iterator[Key]:

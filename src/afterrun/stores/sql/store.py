@@ -65,6 +65,8 @@ class SqlStore:
         dialect.known_triggers = bool(profile.detect.triggers)
         self.profile = profile
         self.reach = reach or Reach()
+        # counts rows of units, by table, that a plan counts elsewhere
+        self.apart: Callable[[Sequence[Unit]], Mapping[str, int]] | None = None
         self.binding = Binding(dialect, profile)
         self._compile()
         self._schema = self._read_schema(unverified=schema_unverified)
@@ -389,7 +391,9 @@ class SqlStore:
 
     def count(self, units: Sequence[Unit]) -> Mapping[str, int]:
         """Return the rows by table that removing these units would take."""
-        return {**self.removal.count(units), **self.reach.count(units)}
+        apart = self.apart(units) if self.apart else {}
+        here = {name: count - apart.get(name, 0) for name, count in self.removal.count(units).items()}
+        return {**here, **self.reach.count(units)}
 
     def measure(self, units: Sequence[Unit]) -> tuple[int, int]:
         """Return bytes and rows of these units."""

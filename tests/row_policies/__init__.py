@@ -1,0 +1,1 @@
+"""Row policies on stores of their own, on both databases."""
