@@ -76,11 +76,9 @@ def test_events_go_with_their_resources(store: Store) -> None:
 def test_an_event_that_an_automation_waits_with_stays(store: Store) -> None:
     """The engine keeps its id, and would not find it."""
     [[event]] = store.rows("SELECT id FROM events ORDER BY id LIMIT 1")
-    follower = (
-        "INSERT INTO automation_event_follower (scope, leader_event_id, follower_event_id, received, follower) "
-        f"SELECT '', id, id, occurred, '{{}}' FROM events WHERE id = '{event}'"
-    )
-    store.change(follower)
+    columns = "scope, leader_event_id, follower_event_id, received, follower"
+    follower = f"SELECT '', id, id, occurred, '{{}}' FROM events WHERE id = '{event}'"
+    store.change(f"INSERT INTO automation_event_follower ({columns}) {follower}")
     pruned(store, events=FORTNIGHT)
     assert [str(row[0]) for row in store.rows("SELECT id FROM events")] == [str(event)]
 
