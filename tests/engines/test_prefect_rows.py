@@ -107,3 +107,11 @@ def test_the_server_goes_on_without_old_rows(store: Store) -> None:
     assert run_prefect("read", store) == shown
     assert run_prefect("proceed", store)["family"] == 24
     assert counts(store)["log"] > 0
+
+
+@pytest.mark.parametrize("keep", [timedelta(days=90), timedelta(days=7)])
+def test_a_run_that_holds_a_key_stays_on_request(store: Store, keep: timedelta) -> None:
+    """So that a launch which is tried again makes no second run."""
+    prune(store, Policy(keep_for=timedelta(days=30), keep_keys=keep))
+    assert ("keyed" in names(store)) == (keep > timedelta(days=OLD_DAYS))
+    assert "single-0" not in names(store)
