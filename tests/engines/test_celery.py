@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from afterrun import Policy
+from afterrun import Policy, SweepOptions
+from afterrun.core.row_rules import RowRules
 from afterrun.core.errors import Refused
 
 from .celery_stores import (
@@ -148,3 +149,19 @@ def test_a_result_that_is_written_again_is_seen_by_the_recheck(store: ResultStor
         report = opened.prune(MONTH)
     assert report.units.removed == len(of(made, *ENDED)) - 1
     assert tasks(store) == {again, *of(made, *ALIVE)}
+
+
+def test_saved_groups_go_by_a_rule_of_their_own(store: ResultStore, made: Made) -> None:
+    """Their rows are a table of rows: by the time they were saved, and no result with them."""
+    rules = Policy(tables={"groups": RowRules(keep_for=timedelta(days=30))})
+    age(store, 29)
+    with retention(store) as opened:
+        assert opened.prune(rules).tables["groups"].rows == 0
+        age(store, 11)
+        assert opened.plan(rules).tables["groups"].rows == 1
+        report = opened.prune(rules, options=SweepOptions(offline=True))
+    assert report.ended == "completed", report.message
+    assert report.tables["groups"].rows == 1
+    assert counts(store)["celery_tasksetmeta"] == 0
+    assert tasks(store) == of(made, *ENDED, *ALIVE)
+    assert run_celery("restore", store, made["saved"][0])["groups"] == [None]

@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import Field, StrictBool, model_validator
 
-from afterrun.profiles.registry import TimeFormat
+from afterrun.profiles.registry import EndFormat
 from afterrun.profiles.words import Condition, Model, Name, Word
 
 
@@ -14,7 +14,7 @@ class RowEnd(Model):
     """The column that tells when a row ended, and how it spells it."""
 
     column: Name
-    format: TimeFormat
+    format: EndFormat
 
 
 class OwnedRows(Model):
