@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ CACHE = ROOT / ".engines"
 PINS = ROOT / "constraints.txt"
 INSTALL_SECONDS = 600.0
 ERROR_LINES = 30
+FRESH_SECONDS = 7 * 86_400.0
+"""Age up to which a kept store is used: tests take the runs in it for young by their policies of weeks."""
 
 
 def engine_python(version: str) -> Path:
@@ -45,6 +48,11 @@ def environment_python(name: str, *requirements: str, pins: Path = PINS) -> Path
             _install(home, python, requirements, pins)
             stamp.touch()
     return python
+
+
+def is_fresh(kept: Path) -> bool:
+    """Say whether a store that was made once is there, and not too old."""
+    return kept.exists() and time.time() - kept.stat().st_mtime < FRESH_SECONDS
 
 
 def engine_command(version: str, *args: str | Path) -> list[str]:

@@ -22,7 +22,7 @@ from pg_server import Database, Server
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "demo"))  # scripts, not a package
 
-from environments import CACHE, DEMO, ROOT, answer_of, environment_python, locked
+from environments import CACHE, DEMO, ROOT, answer_of, environment_python, is_fresh, locked
 
 VERSION: Final = "5.7.0"
 PINS: Final = ROOT / "constraints-celery.txt"
@@ -192,9 +192,9 @@ def _digest() -> str:
 def _template() -> Path:
     """Return a populated file that nobody may change, with the ids beside it."""
     kept = CACHE / "templates" / f"celery-{VERSION}-{_digest()}.sqlite"
-    if not kept.exists():
+    if not is_fresh(kept):
         with locked(kept.stem):
-            if not kept.exists():
+            if not is_fresh(kept):
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 draft = kept.with_suffix(".draft")
                 draft.unlink(missing_ok=True)

@@ -23,7 +23,7 @@ from pg_server import Database, Server
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "demo"))  # scripts, not a package
 
-from environments import CACHE, DEMO, answer_of, locked, package_python
+from environments import CACHE, DEMO, answer_of, is_fresh, locked, package_python
 
 VERSION: Final = "0.2.2"
 SCHEMA: Final = "my_flows"
@@ -306,9 +306,9 @@ def _populate(store: Store, clear: Callable[[], None]) -> None:
 def _template() -> Path:
     """Return a populated file that nobody may change."""
     kept = CACHE / "templates" / f"duroxide-{VERSION}-{_digest()}.sqlite"
-    if not kept.exists():
+    if not is_fresh(kept):
         with locked(kept.stem):
-            if not kept.exists():
+            if not is_fresh(kept):
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 draft = SqliteStore(kept.with_suffix(".draft"))
                 _populate(draft, draft.clear)

@@ -20,7 +20,7 @@ from pg_server import Database, Server
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "demo"))  # scripts, not a package
 
-from environments import CACHE, DEMO, answer_of, environment_python, locked
+from environments import CACHE, DEMO, answer_of, environment_python, is_fresh, locked
 
 VERSION: Final = "1.2.24"
 PACKAGES: Final = (
@@ -188,9 +188,9 @@ def _digest() -> str:
 def _template() -> Path:
     """Return a populated file that nobody may change."""
     kept = CACHE / "templates" / f"langgraph-{VERSION}-{_digest()}.sqlite"
-    if not kept.exists():
+    if not is_fresh(kept):
         with locked(kept.stem):
-            if not kept.exists():
+            if not is_fresh(kept):
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 draft = SqliteStore(kept.with_suffix(".draft"))
                 for left in kept.parent.glob(f"{draft.path.name}*"):

@@ -19,7 +19,7 @@ from .stores import demo_digest, engine_python, run_engine
 sys.path.append(str(Path(__file__).resolve().parents[2] / "demo"))  # scripts, not a package
 
 from ageing import DAY_MS, FINISHED, KEYS, TIME_COLUMN
-from environments import CACHE, locked
+from environments import CACHE, is_fresh, locked
 
 SCHEMA = "dbos"
 """The engine's own choice."""
@@ -104,10 +104,10 @@ def _dump(version: str, server: Server, schema: str) -> Path:
     """
     name = f"{version}-{demo_digest()}-pg{server.binaries.major}-{schema}"
     dump = CACHE / "templates" / f"{name}.dump"
-    if not dump.exists():
+    if not is_fresh(dump):
         engine_python(version)
         with locked(name):
-            if not dump.exists():
+            if not is_fresh(dump):
                 _populate(version, server, dump, schema)
     return dump
 

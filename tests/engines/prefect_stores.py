@@ -23,7 +23,7 @@ from pg_server import SUPERUSER, Database, Server
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "demo"))  # scripts, not a package
 
-from environments import CACHE, DEMO, ROOT, answer_of, environment_python, locked
+from environments import CACHE, DEMO, ROOT, answer_of, environment_python, is_fresh, locked
 
 VERSION: Final = "3.9.1"
 SCRIPTS: Final = ("prefect_app.py", "prefect_client.py", "prefect_flows.py")
@@ -275,10 +275,10 @@ def _digest() -> str:
 def template() -> Path:
     """Return a populated file that nobody may change."""
     kept = CACHE / "templates" / f"prefect-{VERSION}-{_digest()}.sqlite"
-    if not kept.exists():
+    if not is_fresh(kept):
         python()
         with locked(kept.stem):
-            if not kept.exists():
+            if not is_fresh(kept):
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 draft = SqliteStore(kept.with_suffix(".draft"))
                 for left in kept.parent.glob(f"{draft.path.name}*"):
@@ -303,10 +303,10 @@ def pg_template(server: Server) -> str:
 def _dump(server: Server) -> Path:
     name = f"prefect-{VERSION}-{_digest()}-pg{server.binaries.major}"
     dump = CACHE / "templates" / f"{name}.dump"
-    if not dump.exists():
+    if not is_fresh(dump):
         python()
         with locked(name):
-            if not dump.exists():
+            if not is_fresh(dump):
                 _populate(server, dump)
     return dump
 

@@ -18,7 +18,7 @@ from .clones import Clone, CloneOptions, clone_from
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "demo"))  # scripts, not a package
 
-from environments import CACHE, DEMO, answer_of, engine_command, engine_python, locked, run_engine
+from environments import CACHE, DEMO, answer_of, engine_command, engine_python, is_fresh, locked, run_engine
 
 __all__ = [
     "ALL_ENGINES",
@@ -60,11 +60,11 @@ def template(version: str) -> Path:
     """Return a populated store that nobody may change, made once for each state of the demo."""
     store = CACHE / "templates" / f"{version}-{demo_digest()}.sqlite"
     facts = store.with_suffix(".json")
-    if facts.exists():
+    if is_fresh(facts):
         return store
     engine_python(version)
     with locked(store.stem):
-        if not facts.exists():
+        if not is_fresh(facts):
             _populate(version, store, facts)
     return store
 

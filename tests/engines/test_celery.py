@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from afterrun import Policy, SweepOptions
-from afterrun.core.row_rules import RowRules
 from afterrun.core.errors import Refused
+from afterrun.core.row_rules import RowRules
 
 from .celery_stores import (
     ALIVE,
