@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from afterrun import Budget, Policy, Refused
-from afterrun.core import plan, sweep
+from afterrun.core import batch, plan, sweep
 from afterrun.core.batch import Pace, live_pace, offline_pace
 from afterrun.core.errors import StoreFailure, UnitFailure
 from afterrun.core.events import BatchDone, BatchFailed, Event, PageRead, SweepEnded, UnitDeferred
@@ -167,6 +167,20 @@ def test_an_oversized_unit_is_deferred_and_the_plan_names_it(
     assert (report.oversized, memories.kinds) == (["huge"], {"huge": "oversized"})
     assert +report.rows == +planned.rows
     assert len(keys(site)) == 11
+
+
+def test_offline_no_batch_is_tried_in_vain_for_its_rows(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What units weigh is guessed from some of them: a batch with too many rows would be done twice."""
+    monkeypatch.setattr(batch, "PART_ROWS", 300)
+    monkeypatch.setattr(sweep, "MAX_UNIT_ROWS", 400)
+    fill(site, expired(60))
+    for number in range(60):
+        for place in range(20):
+            site.add("workflow_events", event(f"x{number}", f"more{place}"))
+    events = list[Event]()
+    report = sweep_once(site.store, MONTH, pace=offline_pace(), observer=events.append).report
+    assert (report.ended, report.units.removed) == ("completed", 60)
+    assert not [told for told in events if isinstance(told, BatchFailed)]
 
 
 def test_a_unit_larger_than_a_batch_goes_alone(site: Site) -> None:

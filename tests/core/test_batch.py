@@ -148,7 +148,7 @@ def test_a_batch_that_failed_is_put_back_in_its_place() -> None:
 def test_weights_are_the_average_of_what_went() -> None:
     """Offline, a unit is expected to have as many rows a member as those before it."""
     weights = Weights()
-    assert weights.guess(unit("a", 3)) == 30
+    assert weights.guess(unit("a", 3)) == 3
     weights.learn(rows=40, members=10)
     assert weights.guess(unit("a", 3)) == 12
     weights.learn(rows=0, members=1_000)

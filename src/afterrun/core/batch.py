@@ -47,7 +47,7 @@ class Pace:
         deadline: seconds after which a batch of several units is rolled back.
         max_units: most units of a batch, or ``None``.
         weigh: count the rows of each unit before it is packed. Offline, an average serves, and the batch
-            that turns out too large is rolled back and weighed.
+            that turns out too large is rolled back and halved.
     """
 
     page: int
@@ -138,19 +138,19 @@ class Sizer:
 
 @dataclass(slots=True)
 class Weights:
-    """Average rows a member has, learnt from what was removed."""
+    """Average rows a member has, learnt from a sample and then from what was removed."""
 
     rows: int = 0
     members: int = 0
 
     def learn(self, *, rows: int, members: int) -> None:
-        """Take in a committed batch."""
+        """Take in what was counted."""
         self.rows += rows
         self.members += members
 
     def guess(self, unit: Unit) -> int:
         """Estimate the rows of a unit."""
-        average = self.rows / self.members if self.members else 10.0
+        average = self.rows / self.members if self.members else 1.0
         return max(1, round(len(unit.members) * average))
 
 

@@ -34,6 +34,9 @@ SECONDS_A_ROW: Final = 100e-6
 MAX_UNIT_SECONDS: Final = 60.0
 """Deadline of a unit that goes alone: 100 microseconds a row, between that of the pace and this."""
 
+WEIGHED: Final = 200
+"""Units at most of which the rows are counted where the others are guessed by them."""
+
 
 class Clock(Protocol):
     """A monotonic clock and a pause; handed in, so that tests need no time."""
@@ -186,8 +189,17 @@ class Sweep:
             return
         if self._ask.pace.weigh:
             self._pending.push(units, self._store.weigh(units))
-        else:
-            self._pending.push(units, [self._weights.guess(unit) for unit in units])
+            return
+        if not self._weights.members:
+            self._weigh_some(units)
+        self._pending.push(units, [self._weights.guess(unit) for unit in units])
+
+    def _weigh_some(self, units: Sequence[Unit]) -> None:
+        """Count the rows of some units, from which those of the others are guessed until batches tell."""
+        some = units[:: len(units) // WEIGHED + 1]
+        self._weights.learn(
+            rows=sum(self._store.weigh(some)), members=sum(len(unit.members) for unit in some)
+        )
 
     def _drain(self, *, last: bool, waiting: bool) -> Ended | None:
         """Run batches of what was found, and say why the sweep must stop early.
