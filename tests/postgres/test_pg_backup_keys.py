@@ -67,7 +67,7 @@ def test_every_row_comes_back_to_its_run(database: Database, tmp_path: Path, key
     store = made(database, tmp_path, key, owner)
     before, ids = store.content(), store.rows("SELECT id::text FROM runs ORDER BY ended")
     report = store.prune(tmp_path / "b.zip")
-    assert report.units.removed == len(ids)
+    assert report.units.removed == len(ids), report.message
     assert report.backup is not None
     assert report.backup["rows"] == {"things": 3 * len(ids), "runs": len(ids)}
     assert store.restore(tmp_path / "b.zip", ids[1][0]).rows == {"things": 3, "runs": 1}
@@ -78,6 +78,17 @@ def test_every_row_comes_back_to_its_run(database: Database, tmp_path: Path, key
     ]
     assert store.restore(tmp_path / "b.zip").units == len(ids) - 1
     assert store.content() == before
+
+
+@pytest.mark.parametrize(("key", "owner"), COLUMNS)
+def test_beside_an_engine_rows_are_counted_run_by_run(
+    database: Database, tmp_path: Path, key: str, owner: str
+) -> None:
+    """A batch is packed by the rows of each unit, whatever the types of its key and of what refers to it."""
+    store = made(database, tmp_path, key, owner)
+    with store.retention() as retention:
+        units = [retention.store.find(text) for (text,) in store.rows("SELECT id::text FROM runs")]
+        assert retention.store.weigh(units) == [4] * len(units)
 
 
 def before_text(key: str, owner: str) -> str:

@@ -127,6 +127,9 @@ class Dialect(Protocol):
     def among(self, column: Column, values: sa.Select[Any]) -> Column:
         """Return the condition that a column is one of the values of a sub-select, which is read first."""
 
+    def same_key(self, column: Column, key: Column) -> Column:
+        """Return the condition that a column holds the key of a row, also where it has another type."""
+
     def rows_in(self, columns: Sequence[Column], parameter: str = "keys") -> Column:
         """Return the condition that columns, together, are one of the composite keys of one bound value."""
 

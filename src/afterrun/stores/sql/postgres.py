@@ -234,6 +234,10 @@ class Postgres:
             joined = joined.replace("\\", "\\\\").replace('"', '\\"')
         return '{"' + joined.replace("\0", '","') + '"}'
 
+    def same_key(self, column: Column, key: Column) -> Column:
+        """Compare the two; a key of another type is cast to that of the column, if that type knows it."""
+        return postgres_keys.same(column, key)
+
     def rows_in(self, columns: Sequence[Column], parameter: str = "keys") -> Column:
         """Compare with a JSON array of arrays, each value cast to the type of its column."""
         return postgres_keys.rows_among(columns, sa.bindparam(parameter))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSONB, array
 
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.postgres_types import INTEGERS, NUMBERS, PADDED, TEXTS, Stored, type_of
@@ -22,6 +22,25 @@ def among(column: Column, given: sa.BindParameter[Any]) -> Column:
 
     The cast stands in a sub-select of its own, which runs once and leaves the column's index in use.
     """
+    return _among(column, given)
+
+
+def same(column: Column, key: Column) -> Column:
+    """Return the condition that a column holds a key, which is cast only if it is of another type."""
+    if _family(column) == _family(key):
+        return key == column
+    return _among(column, array([sa.cast(key, sa.Text())]))
+
+
+def _family(column: Column) -> str:
+    """Name the types that the server compares with one another as they are."""
+    spelling = type_of(column)
+    return (
+        "number" if spelling in NUMBERS or spelling in INTEGERS else "text" if spelling in TEXTS else spelling
+    )
+
+
+def _among(column: Column, given: Column) -> Column:
     keys: Column = sa.cast(given, sa.ARRAY(sa.Text()))
     spelling = type_of(column)
     if spelling in TEXTS or not spelling:

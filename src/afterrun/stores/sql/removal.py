@@ -144,10 +144,11 @@ class Removal:
         total: Column = sa.literal_column("1")
         for owned in self._binding.owned:
             table = self._binding.table(owned.table, "t")
-            on: Column = key == table.c[owned.column]
+            on = self._dialect.same_key(table.c[owned.column], key)
             if owned.via is not None:
                 link = self._binding.table(owned.via.table, "l")
-                links = sa.select(link.c[owned.via.key]).where(key == link.c[owned.via.owner])
+                mine = self._dialect.same_key(link.c[owned.via.owner], key)
+                links = sa.select(link.c[owned.via.key]).where(mine)
                 on = self._dialect.among(table.c[owned.column], links.correlate(runs))
             counted = sa.select(sa.func.count()).select_from(table).where(on).correlate(runs)
             total = total + counted.scalar_subquery()

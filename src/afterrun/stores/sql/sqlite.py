@@ -225,6 +225,10 @@ class SQLite:
         """Name the values in a sub-select, which SQLite reads first."""
         return column.in_(values)
 
+    def same_key(self, column: Column, key: Column) -> Column:
+        """Compare the two, which SQLite does for any types."""
+        return key == column
+
     def rows_in(self, columns: Sequence[Column], parameter: str = "keys") -> Column:
         """Compare with a JSON array of arrays.
 
