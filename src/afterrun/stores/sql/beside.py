@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
@@ -32,7 +33,7 @@ class Removal(Remover, Protocol):
         """Return bytes of content and number of rows of these units."""
 
 
-class BesideTrees(Uncounted):
+class BesideTrees(Uncounted, ABC):
     """Superseded parts of the runs of one store. It owns nothing: whoever opened the store closes it."""
 
     kind = "generation"
@@ -77,9 +78,9 @@ class BesideTrees(Uncounted):
         """Return the newest credible time in the store."""
         return self._store.newest(now)
 
+    @abstractmethod
     def find(self, text: str) -> Unit:
         """Return the unit with this id. Raises `UnitNotFound`."""
-        raise NotImplementedError
 
     def known(self, texts: Collection[str]) -> frozenset[str]:
         """Return those of these ids that a run has, or a unit of this kind."""

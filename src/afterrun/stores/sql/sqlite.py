@@ -29,7 +29,7 @@ from afterrun.core.space import FileSpace, GivenBack, Room
 from afterrun.core.times import Instant
 from afterrun.profiles import TableShape
 from afterrun.profiles.registry import EndFormat
-from afterrun.stores.sql import sqlite_times
+from afterrun.stores.sql import sqlite_keys, sqlite_times
 from afterrun.stores.sql.dialect import Column, Index, Rows, Sizes
 from afterrun.stores.sql.sqlite_errors import classified, opening_error
 from afterrun.stores.sql.sqlite_files import BUSY_MS, address, check_file, decode, encode, is_broken
@@ -214,8 +214,7 @@ class SQLite:
 
     def keys_in(self, column: Column, parameter: str = "keys") -> Column:
         """Compare with a JSON array, so that any number of keys is one parameter."""
-        each = sa.func.json_each(sa.bindparam(parameter)).table_valued("value")
-        return column.in_(sa.select(each.c.value))
+        return sqlite_keys.among(column, sa.bindparam(parameter))
 
     def bind_keys(self, keys: Sequence[Key]) -> object:
         """Return the keys as a JSON array."""
@@ -230,21 +229,8 @@ class SQLite:
         return key == column
 
     def rows_in(self, columns: Sequence[Column], parameter: str = "keys") -> Column:
-        """Compare with a JSON array of arrays.
-
-        A value for a column that makes text of everything is cast to text. That changes no comparison, and
-        without it SQLite searches an index by its first column alone, so that each batch reads a whole run.
-        """
-        each = sa.func.json_each(sa.bindparam(parameter)).table_valued("value")
-        parts = [
-            sa.func.json_extract(each.c.value, sa.literal_column(f"'$[{place}]'"))
-            for place in range(len(columns))
-        ]
-        cast = [
-            sa.cast(part, sa.Text()) if self._is_text(column) else part
-            for column, part in zip(columns, parts, strict=True)
-        ]
-        return sa.tuple_(*columns).in_(sa.select(*cast))
+        """Compare with a JSON array of arrays."""
+        return sqlite_keys.rows_among(columns, sa.bindparam(parameter), is_text=self._is_text)
 
     def _is_text(self, column: Column) -> bool:
         """Say whether a column of a real table makes text of all values but NULL and bytes."""
