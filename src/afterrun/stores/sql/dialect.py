@@ -94,8 +94,13 @@ class Dialect(Protocol):
     def named(self, table: str, *, schema: str | None = None) -> sa.TableClause:
         """Return a table with its real columns; ``schema`` names another one with a table like it."""
 
-    def obstacles(self, tables: Sequence[str], *, locked: str | None) -> Sequence[str]:
-        """Say why no row of these tables can be removed, nor one of ``locked``, if any, be locked."""
+    def obstacles(
+        self, tables: Sequence[str], *, locked: str | None, emptied: Sequence[tuple[str, str]] = ()
+    ) -> Sequence[str]:
+        """Say why no row of these tables can be removed, nor one of ``locked``, if any, be locked.
+
+        ``emptied`` are tables and columns of rows that stay and lose their link to what goes.
+        """
 
     def check_reading(self, tables: Sequence[str]) -> None:
         """Make sure that every row of these tables is seen. Raises `Refused`."""

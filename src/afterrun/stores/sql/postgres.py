@@ -169,8 +169,10 @@ class Postgres:
             quoted_name(name, quote=True), *columns, schema=quoted_name(schema or space, quote=True)
         )
 
-    def obstacles(self, tables: Sequence[str], *, locked: str | None) -> Sequence[str]:
-        """Say why no row of these tables can be removed, nor one of ``locked``, if any, be locked."""
+    def obstacles(
+        self, tables: Sequence[str], *, locked: str | None, emptied: Sequence[tuple[str, str]] = ()
+    ) -> Sequence[str]:
+        """Say why no row of these tables can be removed, one of ``locked`` locked, or a link emptied."""
         oids = self._reflected.oids
         with classified():
             return list(
@@ -178,6 +180,7 @@ class Postgres:
                     self.driver,
                     removed=[oids[table] for table in tables],
                     locked=None if locked is None else oids[locked],
+                    emptied=[(oids[table], column) for table, column in emptied],
                     read_only=self._read_only,
                 )
             )

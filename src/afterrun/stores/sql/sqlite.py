@@ -173,7 +173,7 @@ class SQLite:
         ]
         return sa.table(quoted_name(table, quote=True), *columns, schema=schema)
 
-    def obstacles(self, tables: Sequence[str], *, locked: str | None) -> Sequence[str]:  # noqa: ARG002 - for servers
+    def obstacles(self, tables: Sequence[str], *, locked: str | None, emptied: object = ()) -> Sequence[str]:  # noqa: ARG002 - for servers
         """Return nothing: who may write the file may remove any row."""
         return ()
 
