@@ -32,7 +32,7 @@ from afterrun.service.explanation import Explanation, explained
 from afterrun.service.interrupted import Interrupted
 from afterrun.service.locking import attempt, locked, sweep_lock
 from afterrun.service.options import SweepOptions, SystemClock
-from afterrun.service.passes import NOT_LISTED, Passes, Surveys, apart_in, passes_of, row_surveys
+from afterrun.service.passes import Passes, Surveys, apart_in, narrowed, passes_of, row_surveys
 from afterrun.service.records import RetryAll, on_record
 from afterrun.service.rows import RowSurvey, row_faults
 from afterrun.service.running import Narrowing, Running, heeding
@@ -109,7 +109,7 @@ class Retention:
 
     def survey(self, policy: Policy, *, only: Only | None = None) -> Surveys:
         """Prepare a plan that yields the units that would go, one by one; its report is whole at the end."""
-        survey = Surveys(self._plan(policy), only=only)
+        survey = Surveys(narrowed(self._plan(policy), only), only=only)
         survey.report.file_before = survey.report.file_after = self.store.sizes().total
         return survey
 
@@ -185,7 +185,7 @@ class Retention:
         with self._watched(options) as watched, locked(self.store, self._state) as state:
             options = replace(options, observer=watched)
             self._interrupted.check()
-            passes = self._plan(policy)
+            passes = narrowed(self._plan(policy), only)
             maker = None if backup is None else self._maker(backup, passes, options)
             cleared = list(clear_leftovers(state))
             if maker is not None:
@@ -197,15 +197,13 @@ class Retention:
                 if maker is not None:
                     report = running.backed_up(maker, passes, options, only=only)
                 else:
-                    narrowed = {
+                    bounds = {
                         part.plan.kind: Narrowing(only_of(only, part.plan.kind)) for part in passes.removing
                     }
                     retry = RetryAll(state)
-                    rows = None if only is not None else passes
-                    report = running.run(passes.removing, options, retry, narrowed=narrowed, rows=rows).report
+                    report = running.run(passes.removing, options, retry, narrowed=bounds, rows=passes).report
                 report.policy = policy.canonical()
-                report.notices.extend(cleared)
-                report.notices += [NOT_LISTED] if passes.rows and only is not None else []
+                report.notices.extend([*cleared, *passes.notices])
                 if report.backup is not None:
                     report.backup["cleared"] = int(str(report.backup["cleared"])) + len(cleared)
                 return report

@@ -11,11 +11,11 @@ from typing import Final
 
 from afterrun.core.errors import StoreFailure, UnitFailure, did_you_mean
 from afterrun.core.facts import Key, Unit
-from afterrun.core.plan import SAMPLE, SAMPLE_A_PAGE, Plan, new_report
+from afterrun.core.plan import NOT_IN_PLAN, SAMPLE, SAMPLE_A_PAGE, Plan, new_report
 from afterrun.core.policy import FOREVER, Policy
 from afterrun.core.report import Ended, Report
 from afterrun.core.row_rules import RowRules
-from afterrun.core.row_tables import Place, kind_of
+from afterrun.core.row_tables import Place, kind_of, row_unit
 from afterrun.core.rows import RowBudget, RowRequest, RowResult, RowSweep, fair_turns, row_pace, turned
 from afterrun.core.store import Store
 from afterrun.core.sweep import Clock
@@ -80,7 +80,7 @@ def row_report(store: Store, plan: Plan, table: SqlRows, result: RowResult, *, d
 
 
 class RowSurvey:
-    """Counts one row table under a plan. It yields no units: rows are counted, not listed."""
+    """Counts one row table under a plan. It yields the rows that would go, as units that are a key each."""
 
     def __init__(self, store: Store, plan: Plan, table: SqlRows) -> None:
         """Prepare; nothing is read yet."""
@@ -95,21 +95,23 @@ class RowSurvey:
         if table.problems:
             result.figures.outcome, result.figures.why = "blocked", table.problems[0]
         else:
-            self._count()
+            yield from self._count()
         self.report.backlog_before = self.report.backlog_after = result.figures.backlog
-        yield from ()
 
-    def _count(self) -> None:
+    def _count(self) -> Iterator[Unit]:
         table, units = self._table, self._result.units
         place: Place | None = None
         while True:
             page = table.page(place, limit=COUNTING_PAGE)
             units.scanned += page.scanned
-            units.expired += len(page.going)
+            units.expired += len(page.going) + page.unlisted
+            if page.unlisted:
+                units.skipped[NOT_IN_PLAN] += page.unlisted
             units.recent += page.kept.recent
             units.protected.update(page.kept.protected)
             units.blocked.update(page.kept.blocked)
             self._weigh(page.going)
+            yield from map(row_unit, page.going)
             place = page.place
             if place is None:
                 break
@@ -119,7 +121,7 @@ class RowSurvey:
         units.blocked.update(beyond.blocked)
         kept = units.recent + units.protected.total() + units.blocked.total()
         units.members = units.expired + kept
-        self._result.figures.rows = self._result.figures.backlog = units.expired
+        self._result.figures.rows = self._result.figures.backlog = units.would_go
         size, rows = (sum(part) for part in zip(*self._sampled, strict=True)) if self._sampled else (0, 0)
         self.report.logical_bytes = size * self._result.rows.total() // rows if rows else 0
 

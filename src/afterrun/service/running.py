@@ -10,6 +10,7 @@ from typing import Final
 
 from afterrun.core.errors import StoreFailure, UnitFailure
 from afterrun.core.events import Event, Observer, SweepEnded
+from afterrun.core.facts import Key
 from afterrun.core.plan import WHOLE_RUNS, Only, Plan, new_report
 from afterrun.core.report import COUNTED_ENDS, Report, UnitCounts
 from afterrun.core.space import ReclaimOptions
@@ -44,7 +45,7 @@ def heeding(store: SqlStore, halt: Callable[[], bool]) -> Iterator[None]:
 class Narrowing:
     """What else bounds a pass: ``only`` units with these ids, and only as the ``witness`` knows them."""
 
-    only: Collection[str] | None = None
+    only: Collection[Key] | None = None
     witness: Witness | None = None
 
 
@@ -117,7 +118,7 @@ class Running:
         before = self.store.sizes().total
         previous = last_sweep(self.state)
         with self.store.asynchronous() as wait_for_disk:
-            if rows is None or not rows.rows:
+            if rows is None or (passes and not rows.rows):
                 ran = self._made(passes, options, deferrals, start=start, narrowed=narrowed)
             else:
                 ran = self._with_rows(rows, passes, options, deferrals, start=start, narrowed=narrowed)

@@ -193,7 +193,7 @@ class Binding:
         return links
 
     def emptied(self) -> Iterator[tuple[str, str]]:
-        """Yield the tables of rows that stay and lose their link to a run, each with the column of the link."""
+        """Yield the tables of rows that stay and lose their link to a run, each with that column."""
         yield from ((part.table, part.column) for part in self.tree.unlinked if part.table in self._shapes)
 
     def inner_links(self) -> Iterator[InnerLink]:
