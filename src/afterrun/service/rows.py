@@ -6,7 +6,8 @@ left; a plan counts by the same rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from afterrun.core.errors import StoreFailure, UnitFailure, did_you_mean
@@ -23,6 +24,9 @@ from afterrun.core.times import Instant
 from afterrun.service.options import SweepOptions
 from afterrun.state import StoreState
 from afterrun.stores.directory.store import DirectoryStore
+from afterrun.stores.sql.backed_rows import uncopied
+from afterrun.stores.sql.backups import BackupKind, Going
+from afterrun.stores.sql.row_binding import RowBinding
 from afterrun.stores.sql.rows import SqlRows
 from afterrun.stores.sql.store import SqlStore
 
@@ -42,6 +46,52 @@ def row_tables(store: SqlStore, policy: Policy, *, now: Instant) -> Sequence[Sql
         owned = (part.table for part in table.binding.owned)
         table.apart = [sound[name] for name in owned if name in sound]
     return tables
+
+
+def saved_tables(tables: Sequence[SqlRows], kind: BackupKind) -> Collection[str]:
+    """Return the row tables whose rows a backup can hold; the others are blocked, and say so."""
+    for table in tables:
+        if kind == "removed" and not table.problems:
+            table.problems = list(uncopied(table.binding))
+    return [table.name for table in tables if not table.problems]
+
+
+def unsaved_rows(store: SqlStore, names: Collection[str], kind: BackupKind) -> Iterator[str]:
+    """Yield of which of these row tables nothing goes, since a backup of this kind cannot hold it."""
+    for name, profile in store.profile.units.rows.items():
+        if name in names and kind == "removed":
+            binding = RowBinding(store.binding, name, profile)
+            problems = [] if binding.problems else uncopied(binding)
+            yield from (f"{kind_of(name)} stays whole: {problem}" for problem in problems)
+
+
+def going_rows(tables: Sequence[SqlRows], most: Mapping[str, int]) -> Going:
+    """Yield the rows that would go, so many of each table, those first that other tables take along."""
+    taken = {other.name for table in tables for other in table.apart}
+    for name in turned([table.name for table in tables], by=0, first=list(taken)):
+        table = next(table for table in tables if table.name == name)
+        yield from ((kind_of(name), row_unit(key)) for key in islice(_keys(table), most.get(name, 0)))
+
+
+def _keys(table: SqlRows) -> Iterator[Key]:
+    place: Place | None = None
+    while not table.problems:
+        page = table.page(place, limit=COUNTING_PAGE)
+        yield from page.going
+        place = page.place
+        if place is None:
+            return
+
+
+def fair_counts(whole: int | None, wants: Mapping[str, int]) -> Mapping[str, int]:
+    """Share a number equally; what one does not want goes to the others."""
+    if whole is None:
+        return wants
+    counts, left = dict[str, int](), whole
+    for place, name in enumerate(sorted(wants, key=lambda name: (wants[name], name))):
+        counts[name] = min(wants[name], left // (len(wants) - place))
+        left -= counts[name]
+    return counts
 
 
 def stray_names(store: SqlStore, policy: Policy) -> Iterator[str]:
