@@ -25,7 +25,7 @@ Content = dict[str, list[str]]
 def made(shop: Shop) -> Content:
     """Fill a store with rows that go and rows that stay; return all of them.
 
-    Logs 0 and 1 go by themselves, 2 is too young for that and goes with its run, and 10 is of a run that stays.
+    Logs 0 and 1 go by themselves, 2 is too young for that and goes with its run; 10 is of a run that stays.
     """
     store = shop.store
     store.insert("runs", [("old", "done", ago(40)), ("new", "done", ago(1)), ("alive", "running", None)])
@@ -36,7 +36,7 @@ def made(shop: Shop) -> Content:
     store.insert("event_parts", [("a", 1), ("a", 2), ("b", 1), ("c/d", 1)])
     store.insert("tasks", [("t", "ok", ago(30), None, None), ("u", "ok", ago(1), None, None)])
     store.insert("task_states", [(1, "t"), (2, "t"), (3, "u")])
-    store.insert("marks", [("a", 1, ago(30)), ("a", 2, ago(1)), ('o"\'n', 1, ago(30))])
+    store.insert("marks", [("a", 1, ago(30)), ("a", 2, ago(1)), ("o\"'n", 1, ago(30))])
     store.insert("results", [(n, "name", ago(30 + n)) for n in range(5)])
     return content(shop)
 
@@ -83,9 +83,7 @@ def prune_anyhow(
     return report
 
 
-def restore(
-    shop: Shop, backup: Path, run: str | None = None, *, rows: Collection[str] = ()
-) -> Restored:
+def restore(shop: Shop, backup: Path, run: str | None = None, *, rows: Collection[str] = ()) -> Restored:
     """Put back what a backup holds."""
     with shop.open() as retention:
         return retention.restore(backup, run, rows=rows, rest=0.0)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from afterrun import Policy, Refused, SweepOptions
+from afterrun import Refused, SweepOptions
 from afterrun.core.errors import BackupFailed, UnitNotFound
 from afterrun.core.sweep import Budget
-from afterrun.stores.sql.backups import BackupKind
+from afterrun.stores.sql.backups import BackupKind, BackupOrder
 from cli.kit import run_cli
+from generations.backed_loops import rewritten
 from row_policies.backed_shops import (
     BOTH,
     KINDS,
@@ -27,15 +30,13 @@ from row_policies.backed_shops import (
 )
 from row_policies.tables import PROFILE, Shop, ago, keep, log, policy, written
 
+NOTES = """
+[units.rows.notes]
+table = "notes"
+key = ["id"]
+end = { column = "at", format = "epoch_ms" }
+"""
 BOTH_KINDS: tuple[BackupKind, ...] = ("removed", "whole")
-
-
-@pytest.fixture
-def target(tmp_path: Path) -> Path:
-    """Return where a backup goes."""
-    folder = tmp_path / "backups"
-    folder.mkdir(mode=0o700)
-    return folder / "went.backup"
 
 
 def test_all_that_went_comes_back(shop: Shop, target: Path) -> None:
@@ -91,7 +92,7 @@ def test_a_second_restore_changes_nothing(shop: Shop, target: Path) -> None:
 
 
 def test_rows_of_one_table_come_back_alone(shop: Shop, target: Path) -> None:
-    """With the name of a row table nothing else comes; a run comes without the rows that went by themselves."""
+    """With a row table's name nothing else comes; a run comes without rows that went by themselves."""
     made(shop)
     prune(shop, target)
     assert dict(restore(shop, target, rows=["events"]).kinds) == {"row:events": 2}
@@ -142,7 +143,10 @@ def test_a_row_that_changed_since_the_backup_stays(
     table, key = stays
     units = report.kinds[f"row:{table}"]
     assert units.skipped == {"recheck: changed since the backup": 1}
-    assert removed(report) == {"tree": 1, **KINDS} | {f"row:{table}": KINDS[f"row:{table}"] - 1} or table == "tasks"
+    assert (
+        removed(report) == {"tree": 1, **KINDS} | {f"row:{table}": KINDS[f"row:{table}"] - 1}
+        or table == "tasks"
+    )
     assert key in shop.ids(table)
     assert report.tables[table].outcome == "drained"
     assert not report.undone
@@ -233,8 +237,6 @@ def test_a_limit_is_used_where_rows_are(shop: Shop, target: Path) -> None:
 def test_a_list_of_rows_bounds_the_backup_too(shop: Shop, target: Path) -> None:
     """What a plan file leaves out is neither in the backup nor removed."""
     before = made(shop)
-    from afterrun.stores.sql.backups import BackupOrder
-
     only = {"tree": {"old"}, "row:logs": {0, 20}, "row:marks": {("a", 1)}}
     with shop.open() as retention:
         report = retention.prune(BOTH, options=OFFLINE, only=only, backup=BackupOrder(path=target))
@@ -272,8 +274,7 @@ def test_a_row_whose_run_is_gone_is_refused(shop: Shop, target: Path) -> None:
         "CREATE TABLE notes (id BIGINT PRIMARY KEY, owner TEXT REFERENCES owners (id), at BIGINT)",
         "CREATE INDEX notes_owner ON notes (owner)",
     )
-    text = PROFILE + '[units.rows.notes]\ntable = "notes"\nkey = ["id"]\nend = { column = "at", format = "epoch_ms" }\n'
-    (shop.store.folder / "shop.toml").write_text(text, encoding="utf-8")
+    (shop.store.folder / "shop.toml").write_text(PROFILE + NOTES, encoding="utf-8")
     shop.store.insert("owners", [("o",), ("p",)])
     shop.store.insert("notes", [(1, "o", ago(30)), (2, "p", ago(30)), (3, None, ago(30))])
     prune_anyhow(shop, target, policy(notes=keep(7)))
@@ -321,23 +322,34 @@ def test_many_rows_come_back_in_groups(shop: Shop, target: Path) -> None:
     assert (again.units, again.present, content(shop) == before) == (1, 2_299, True)
 
 
-def test_a_damaged_backup_puts_nothing_back(shop: Shop, target: Path) -> None:
+DAMAGE = [
+    "DELETE FROM afterrun_rows_logs WHERE key0 = 1",
+    "INSERT INTO afterrun_rows_logs VALUES (2)",
+    "UPDATE afterrun_rows_logs SET key0 = '1' WHERE key0 = 1",
+    "DROP TABLE afterrun_rows_logs",
+    "UPDATE logs SET body = 'y' WHERE id = 1",
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_backup_puts_nothing_back(shop: Shop, target: Path, damage: str) -> None:
     """A list or a row that is not what it was is found before anything is written."""
     made(shop)
     prune(shop, target)
     after = content(shop)
-    raw = bytearray(target.read_bytes())
-    for place in range(len(raw) // 2, len(raw) // 2 + 2_000):
-        raw[place] ^= 0xFF
-    target.write_bytes(raw)
+    if "://" in shop.store.location:
+        rewritten(target, lambda name, text: text.replace(b"x\n", b"y\n") if "logs" in name else text)
+    else:
+        with closing(sqlite3.connect(target)) as connection, connection:
+            connection.execute(damage)
     with pytest.raises((BackupFailed, Refused)):
         restore(shop, target)
     assert content(shop) == after
 
 
-def test_the_commands_say_it(shop: Shop, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_say_it(shop: Shop, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`prune --backup` and `restore --rows` at the command line, for people and in JSON."""
-    monkeypatch.setenv("AFTERRUN_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("AFTERRUN_STATE_DIR", str(shop.store.folder / "state"))
     before = made(shop)
     words = (shop.store.location, "--profile", str(shop.store.folder / "shop.toml"))
     said = ("--rows", "logs=7d", "--rows", "events=7d", "--apply", "--yes", "--backup", target, "--json")

@@ -256,9 +256,9 @@ class Running:
         for part in passes.removing:
             check_census(part.store.census(), profile=self.store.profile_name)
         found = Surveys(passes, only=only)
-        units = sum(1 for _ in found.going(page=PLAN_PAGE))
+        whole = sum(1 for _ in found.going(page=PLAN_PAGE))
         rows = {table.name: found.report.tables[table.name].rows for table in passes.rows}
-        most = fair_counts(options.budget.units, {**rows, "": units})
+        most = fair_counts(options.budget.units, {**rows, "": whole})
         again = Surveys(passes, only=only, rows=False)
         going = chain(going_rows(passes.rows, most), islice(again.going(page=PAGE), most[""]))
         made = maker.made(found.report, going) if any(most.values()) else nullcontext(Backup(held={}))

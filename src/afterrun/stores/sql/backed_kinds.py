@@ -27,5 +27,6 @@ def kinds_of(store: SqlStore, rows: Collection[str] = ()) -> Mapping[str, Backed
         kinds.append(BackedCheckpoints(store))
     backed = [BackedRows(store, name) for name in units.rows if name in rows]
     taken = {part.table for rows_of in backed for part in rows_of.binding.owned}
-    kinds += sorted(backed, key=lambda rows_of: rows_of.rows.table in taken)
+    backed.sort(key=lambda rows_of: rows_of.rows.table in taken)
+    kinds += backed
     return {kind.kind: kind for kind in kinds}

@@ -85,7 +85,8 @@ class BackedRows:
     def _weighing(self, name: str, column: str) -> sa.Select[Any]:
         table = plain_table(self._store.binding, name)
         key: Column = table.c[column]
-        counted = sa.select(key, sa.func.count()).select_from(table)
+        columns: list[Column] = [key, sa.func.count()]
+        counted = sa.select(*columns).select_from(table)
         return counted.where(self._dialect.keys_in(key)).group_by(key)
 
     def weigh(self, units: Sequence[Unit]) -> Sequence[int]:

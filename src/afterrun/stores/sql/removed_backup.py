@@ -91,8 +91,14 @@ class RemovedBackup:
                         self._copy(among, piece)
                 self._index()
                 sums = {name: (tally.rows, tally.checksum) for name, tally in self._read.items()}
-                units, rows = (self.units, self._listed.checksum), self._tables.listed()
-                head = head_of(self._store, report, sums, units=units, kinds=+self.kinds, rows=rows)
+                head = head_of(
+                    self._store,
+                    report,
+                    sums,
+                    units=(self.units, self._listed.checksum),
+                    kinds=+self.kinds,
+                    rows=self._tables.listed(),
+                )
                 driver.execute(f"INSERT INTO {BACKUP}.afterrun_head VALUES (?)", (head.model_dump_json(),))  # noqa: S608 - a constant
         return head
 

@@ -50,7 +50,7 @@ class RowList:
 
     def holds(self, table: sa.FromClause, columns: Sequence[str]) -> Column:
         """Return the condition that a row is listed, or tied by these columns to one that is."""
-        own = [sa.column(name) for name in self._columns]
+        own: list[sa.ColumnClause[Any]] = [sa.column(name) for name in self._columns]
         name = quoted_name(self.name, quote=True)
         listed = sa.table(name, *own, schema=self.schema).alias("afterrun-listed")
         pairs = zip(self._columns, columns, strict=True)
