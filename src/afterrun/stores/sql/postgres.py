@@ -124,7 +124,7 @@ class Postgres:
             driver: object = self._connection.connection.driver_connection
             if isinstance(driver, psycopg.Connection) and not driver.closed:
                 return driver
-        raise StoreFailure("lost-connection", "the connection to the server is closed")
+        raise _lost()
 
     @property
     def url(self) -> str:
@@ -317,6 +317,8 @@ class Postgres:
 
     def hurry(self) -> None:
         """Give the next statement of a batch what is left of its time. Raises `UnitFailure` if nothing is."""
+        if self._connection.invalidated:
+            raise _lost()
         if self.halt():
             raise StoreFailure("halted", "the host shuts down")
         if self._deadline is None:
@@ -451,6 +453,10 @@ class Postgres:
         with suppress(psycopg.Error, sa.exc.DBAPIError):  # it may be lost already
             self._connection.close()
         self._engine.dispose()
+
+
+def _lost() -> StoreFailure:
+    return StoreFailure("lost-connection", "the connection to the server is closed")
 
 
 def _timeout(seconds: float) -> bytes:
