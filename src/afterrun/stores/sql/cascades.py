@@ -1,10 +1,11 @@
 """The order in which the rows of units go, and which of them the database takes along by itself.
 
 The row of a run may refer to a row that it owns: its state, say, which in turn belongs to the run. If the
-state goes first, the database sets the run's reference to NULL, which writes the run's row anew with all its
-indexes, only for it to go next. So where the state's foreign key to the run cascades, the run goes first and
-takes the state along. What is taken along is in no DELETE's count: such rows are counted before, while the
-run is locked. None can come meanwhile, since a row that refers to a locked run waits.
+state goes first, the database sets the run's reference to NULL. Where that writes the run's row anew, with an
+entry in each of its indexes, it costs more than to remove it. So there, if the state's foreign key to the run
+cascades, the run goes first and takes the state along. What is taken along is in no DELETE's count: such rows
+are counted before, while the run is locked. None can come meanwhile: whoever adds a row that refers to a
+locked run waits.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class Order:
 def order_of(binding: Binding) -> Order:
     """Return the profile's order, the run table last but for tables that had better go after it."""
     run = binding.tree.table
-    cascading = {owned.table for owned in binding.owned if _goes_along(binding, owned)}
+    copies = binding.dialect.updates_copy
+    cascading = {owned.table for owned in binding.owned if copies and _goes_along(binding, owned)}
     late: set[str] = set()
     for table in cascading:
         late |= _behind(binding, table, cascading)

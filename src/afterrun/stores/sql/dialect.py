@@ -65,6 +65,9 @@ class Dialect(Protocol):
     returns_removed: bool
     """Whether a DELETE can return the rows that it removes."""
 
+    updates_copy: bool
+    """Whether to change a column writes the row anew, with an entry in each of its indexes."""
+
     known_triggers: bool
     """Set to yes: the functions of triggers that a profile knows find the store's tables during a batch."""
 

@@ -69,6 +69,7 @@ class Postgres:
     known_triggers = False
     locks_rows = True
     returns_removed = True
+    updates_copy = True
     path = None
 
     def __init__(self, url: URL, *, schema: str, writable: bool) -> None:

@@ -85,7 +85,7 @@ def _each(keys: Column, pattern: str, kind: sa.types.TypeEngine[Any]) -> Column:
     if pattern not in PLAIN:
         return sa.func.array(_one_by_one(keys, pattern, kind))
     given = sa.select(keys.label("keys")).offset(sa.literal_column("0")).subquery("given")
-    plain = sa.literal_column(f"'^{{({PLAIN[pattern]}[,}}])+$'")
+    plain: Column = sa.literal_column(f"'^{{({PLAIN[pattern]}[,}}])+$'")
     fitting = sa.case(
         (sa.cast(given.c["keys"], sa.Text()).op("~")(plain), sa.cast(given.c["keys"], sa.ARRAY(kind))),
         else_=sa.func.array(_one_by_one(given.c["keys"], pattern, kind)),

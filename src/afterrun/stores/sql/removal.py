@@ -40,7 +40,7 @@ class Removal:
     """The statements that remove, count and weigh the rows of units."""
 
     def __init__(self, binding: Binding, *, returned: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Compile them, in the order of removal. ``returned`` are columns, by table, whose values are told."""
+        """Compile them, in the order of removal. ``returned``: columns, by table, whose values are told."""
         self._returned = returned or {}
         self._binding = binding
         self._dialect = binding.dialect
@@ -95,7 +95,9 @@ class Removal:
 
     def _tell_first(self, keys: Sequence[Key], released: Released | None) -> None:
         """Read what rows that may be taken along refer to."""
-        for name, statement in self._before.items() if released is not None else ():
+        if released is None:
+            return
+        for name, statement in self._before.items():
             for chunk in chunks(keys, CHUNK):
                 rows = self._dialect.execute(statement, {"keys": self._binding.bind_keys(chunk)})
                 released.note(name, self._returned[name], rows)

@@ -70,6 +70,7 @@ class SQLite:
     known_triggers = False
     locks_rows = False
     returns_removed = sqlite3.sqlite_version_info >= (3, 35)
+    updates_copy = False
 
     def __init__(self, path: Path, *, writable: bool, recover: bool = True, tries: int = BEGIN_TRIES) -> None:
         """Open and reflect a file. Raises `StoreUnreadable`, or `Refused` where the rights do not suffice.
