@@ -1,4 +1,4 @@
-"""Rows that a run takes along by a foreign key: in which order all goes, and that each row is counted once."""
+"""Rows that a run takes along by a foreign key: the order of removal, and that each row is counted once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,18 @@ import pytest
 
 from afterrun import Report
 from afterrun.stores.sql.store import SqlStore
-from payloads.blob_kit import HEAD, MONTH, PostgresShop, add_blobs, add_runs, execute, left, opened, prune, refer
+from payloads.blob_kit import (
+    HEAD,
+    MONTH,
+    PostgresShop,
+    add_blobs,
+    add_runs,
+    execute,
+    left,
+    opened,
+    prune,
+    refer,
+)
 from pg_server import SUPERUSER, Database
 from postgres.statement_tap import driver_of, tapped
 
@@ -32,9 +43,16 @@ TO_RESULT = "ALTER TABLE steps ADD result text REFERENCES results ON DELETE SET 
 KEYS = (TO_RUN, TO_STEP, TO_RESULT)
 """A run has steps, refers to its last one, and a step refers to its result."""
 
+EDGES = 'edges = [{ column = "parent" }]'
+LINKED = 'edges = [{ column = "parent_step", via = { table = "steps", key = "id", owner = "run" } }]'
+"""How a run leads to its parent: by that one's key, and by a step of it."""
+
 TAKEN = ["notes", "runs", "steps", "results"]
 IN_ORDER = ["steps", "results", "notes", "runs"]
 """Tables in the order of removal: with the cascade, and without."""
+
+COUNT = r'^SELECT count\(\*\).*\n.*"steps"'
+"""What counts, within a batch, the steps that will be taken along."""
 
 OTHERWISE = {
     "the run's row stays as it is": (TO_RUN, TO_STEP.replace("SET NULL", "CASCADE"), TO_RESULT),
@@ -42,7 +60,7 @@ OTHERWISE = {
     "steps stay without their run": (TO_RUN.replace("CASCADE", "SET NULL"), *KEYS[1:]),
     "results hold the run": (*KEYS, "ALTER TABLE results ADD FOREIGN KEY (run) REFERENCES runs"),
     "results hold notes": (*KEYS, "ALTER TABLE results ADD note text REFERENCES notes"),
-    "a step has two runs": (*KEYS, "ALTER TABLE steps ADD other text REFERENCES runs ON DELETE SET NULL"),
+    "a step has two runs": (*KEYS, "ALTER TABLE steps ADD second text REFERENCES runs ON DELETE SET NULL"),
 }
 """Foreign keys with which the profile's own order stays."""
 
@@ -63,8 +81,7 @@ def tie(shop: PostgresShop, keys: Sequence[str] = KEYS) -> None:
     """Add foreign keys, each with an index."""
     for key in keys:
         execute(shop, key)
-    for column in ("step",):
-        execute(shop, f"CREATE INDEX ON runs ({column})")
+    execute(shop, "CREATE INDEX ON runs (step)")
     execute(shop, "CREATE INDEX ON steps (result)")
 
 
@@ -161,8 +178,52 @@ def test_no_row_comes_between_the_count_and_the_removal(shop: PostgresShop) -> N
                 tried.append("waited")
 
     with opened(shop) as retention, tapped(retention.store) as tap:
-        tap.once("after", r'^SELECT count\(\*\).*\n?.*"steps"', add)
+        tap.once("after", COUNT, add)
         report = retention.prune(MONTH)
     assert tap.all_done
     assert tried == ["waited"]
     check(shop, report)
+
+
+def link_to_steps(shop: PostgresShop) -> None:
+    """Let runs lead to their parents by a step of these, which no lock of ours holds."""
+    shop.profile.write_text(shop.profile.read_text("utf-8").replace(EDGES, LINKED), "utf-8")
+    execute(shop, "ALTER TABLE runs ADD parent_step text REFERENCES steps ON DELETE SET NULL")
+    execute(shop, "CREATE INDEX ON runs (parent_step)")
+    execute(shop, "UPDATE runs SET parent_step = (SELECT min(id) FROM steps WHERE run = 'a') WHERE id = 'b'")
+
+
+CHILD = (
+    "INSERT INTO runs (id, status, parent_step) SELECT 'new', 'running', min(id) FROM steps WHERE run = 'b'"
+)
+OTHERS_RESULT = "UPDATE steps SET result = 'b-result' WHERE run = 'live'"
+
+
+@pytest.mark.parametrize("news", [CHILD, OTHERS_RESULT], ids=["child", "reference"])
+@pytest.mark.parametrize(
+    ("word", "deferred"), [("SKIP LOCKED", 0), (COUNT, 1), ('DELETE FROM "own"."runs"', 1)]
+)
+def test_what_comes_to_refer_to_a_row_that_goes_keeps_its_tree(
+    shop: PostgresShop, word: str, news: str, deferred: int
+) -> None:
+    """The database would empty the reference, so that no look afterwards finds it: its updates tell."""
+    tie(shop)
+    fill(shop)
+    link_to_steps(shop)
+    assert order(shop) == TAKEN
+    with opened(shop) as retention, tapped(retention.store) as tap:
+        tap.once("before", word, lambda: execute(shop, news))
+        report = retention.prune(MONTH)
+    assert tap.all_done
+    assert (report.ended, report.units.removed, report.units.deferred) == ("completed", 0, deferred)
+    assert {"a", "b"} <= set(left(shop, "runs", "id"))
+    with opened(shop) as retention:
+        assert retention.prune(MONTH).units.removed == 0
+
+
+def test_a_tree_whose_members_lead_to_steps_of_each_other_goes(shop: PostgresShop) -> None:
+    """What refers to the tree from within goes with it, and is no obstacle."""
+    tie(shop)
+    fill(shop)
+    link_to_steps(shop)
+    check(shop, prune(shop))

@@ -10,7 +10,7 @@ locked run waits.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,10 +23,15 @@ WRITES: Final = frozenset({"SET NULL", "SET DEFAULT"})
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Tables in the order in which their rows go. Rows of ``taken`` may go along with those before them."""
+    """Tables in the order in which their rows go.
+
+    Rows of ``taken`` may go along with those before them. Of ``still``, the database changes no row meanwhile,
+    unless one that stays refers to one that goes: rows that go do so before what they refer to.
+    """
 
     tables: tuple[str, ...]
     taken: frozenset[str]
+    still: tuple[str, ...]
 
 
 def order_of(binding: Binding) -> Order:
@@ -40,7 +45,19 @@ def order_of(binding: Binding) -> Order:
     taken = (cascading & late) | ({run} if binding.runs_cascade() else set())
     names = [owned.table for owned in binding.owned]
     early = [name for name in names if name not in late]
-    return Order((*early, run, *(name for name in names if name in late)), frozenset(taken))
+    tables = (*early, run, *(name for name in names if name in late))
+    return Order(tables, frozenset(taken), tuple(_still(binding, tables)))
+
+
+def _still(binding: Binding, tables: Sequence[str]) -> Iterator[str]:
+    """Yield the tables that refer to others of these, and of which rows go before those that they refer to."""
+    if binding.profile.detect.triggers:  # which may change rows as they like
+        return
+    for place, table in enumerate(tables):
+        keys = binding.dialect.shapes[table].foreign_keys
+        written = {key[1] for key in keys if key[3] in WRITES and key[1] in tables}
+        if written and written <= set(tables[place + 1 :]):
+            yield table
 
 
 def _goes_along(binding: Binding, owned: Owned) -> bool:

@@ -179,6 +179,12 @@ class Dialect(Protocol):
     def change(self, statement: sa.Executable, parameters: Mapping[str, object]) -> int:
         """Run a statement that changes rows; return how many."""
 
+    def updates(self, tables: Sequence[str]) -> int:
+        """Count the updates of rows of these tables by this connection, also those by foreign keys.
+
+        Only differences within one transaction tell something. 0 where nobody can write beside it.
+        """
+
     def mark(self) -> object:
         """Return what is equal only as long as nobody changes the database, or ``None`` if nothing tells.
 

@@ -46,7 +46,7 @@ class Removal:
         self._dialect = binding.dialect
         self._tree = binding.tree
         order = order_of(binding)
-        self._taken = order.taken
+        self._taken, self._still = order.taken, order.still
         self._parts = sorted(parts(binding), key=lambda part: order.tables.index(part.name))
         self._before: dict[str, sa.Select[Any]] = {}
         self.deletes = [(part.name, self._removing(part)) for part in self._parts]
@@ -76,10 +76,17 @@ class Removal:
     ) -> Mapping[str, int]:
         """Remove all rows of these units, within the dialect's lock.
 
-        Returns rows by table; ``released`` takes in the blobs that they referred to. Raises `UnitFailure` of
-        kind ``oversized`` beyond ``max_rows``: the caller rolls back.
+        Returns rows by table; ``released`` takes in the blobs that they referred to. Raises `UnitFailure`, of
+        kind ``oversized`` beyond ``max_rows``, and ``serialization`` where a row that stays lost what it
+        refers to: the caller rolls back.
         """
-        keys = sorted_keys(units)
+        updates = self._dialect.updates(self._still)
+        removed = self._removed(sorted_keys(units), max_rows, released)
+        if self._dialect.updates(self._still) != updates:
+            raise UnitFailure("serialization", "a row that stays came to refer to one that was removed")
+        return removed
+
+    def _removed(self, keys: Sequence[Key], max_rows: int, released: Released | None) -> Mapping[str, int]:
         before = self._counted(self._counts_first, keys)  # a cascade's rows are in no DELETE's count
         self._tell_first(keys, released)
         removed = dict.fromkeys((name for name, _ in self.deletes), 0)
