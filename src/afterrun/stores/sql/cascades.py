@@ -50,7 +50,7 @@ def order_of(binding: Binding) -> Order:
 
 
 def _still(binding: Binding, tables: Sequence[str]) -> Iterator[str]:
-    """Yield the tables that refer to others of these, and of which rows go before those that they refer to."""
+    """Yield the tables of which all rows go before the rows of others that they refer to."""
     if binding.profile.detect.triggers:  # which may change rows as they like
         return
     for place, table in enumerate(tables):
