@@ -25,7 +25,7 @@ WRITES: Final = frozenset({"SET NULL", "SET DEFAULT"})
 class Order:
     """Tables in the order in which their rows go.
 
-    Rows of ``taken`` may go along with those before them. Of ``still``, the database changes no row meanwhile,
+    Rows of ``taken`` may go along with those before them. Of ``still``, the database changes no row,
     unless one that stays refers to one that goes: rows that go do so before what they refer to.
     """
 
