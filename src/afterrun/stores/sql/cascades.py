@@ -37,8 +37,8 @@ class Order:
 def order_of(binding: Binding) -> Order:
     """Return the profile's order, the run table last but for tables that had better go after it."""
     run = binding.tree.table
-    copies = binding.dialect.updates_copy
-    cascading = {owned.table for owned in binding.owned if copies and _goes_along(binding, owned)}
+    dear = binding.dialect.new_versions is not None
+    cascading = {owned.table for owned in binding.owned if dear and _goes_along(binding, owned)}
     late: set[str] = set()
     for table in cascading:
         late |= _behind(binding, table, cascading)

@@ -65,9 +65,6 @@ class Dialect(Protocol):
     returns_removed: bool
     """Whether a DELETE can return the rows that it removes."""
 
-    updates_copy: bool
-    """Whether to change a column writes the row anew, with an entry in each of its indexes."""
-
     known_triggers: bool
     """Set to yes: the functions of triggers that a profile knows find the store's tables during a batch."""
 
@@ -179,10 +176,12 @@ class Dialect(Protocol):
     def change(self, statement: sa.Executable, parameters: Mapping[str, object]) -> int:
         """Run a statement that changes rows; return how many."""
 
-    def updates(self, tables: Sequence[str]) -> int:
-        """Count the updates of rows of these tables by this connection, also those by foreign keys.
+    @property
+    def new_versions(self) -> Callable[[Sequence[str]], int] | None:
+        """Where an update writes a row anew, with all its index entries, what counts those of some tables.
 
-        Only differences within one transaction tell something. 0 where nobody can write beside it.
+        Of this connection, foreign keys included; only differences within one transaction tell something.
+        Nothing where rows are changed in place.
         """
 
     def mark(self) -> object:

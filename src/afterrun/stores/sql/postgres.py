@@ -69,7 +69,6 @@ class Postgres:
     known_triggers = False
     locks_rows = True
     returns_removed = True
-    updates_copy = True
     path = None
 
     def __init__(self, url: URL, *, schema: str, writable: bool) -> None:
@@ -333,10 +332,8 @@ class Postgres:
         with classified():
             self.driver.execute(_timeout(self._allowed))
 
-    def updates(self, tables: Sequence[str]) -> int:
+    def new_versions(self, tables: Sequence[str]) -> int:
         """Ask the server for what it has counted, which it does unless a superuser has told it not to."""
-        if not tables:
-            return 0
         self.hurry()
         with classified():
             row = self.driver.execute(

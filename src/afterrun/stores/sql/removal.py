@@ -80,11 +80,15 @@ class Removal:
         kind ``oversized`` beyond ``max_rows``, and ``serialization`` where a row that stays lost what it
         refers to: the caller rolls back.
         """
-        updates = self._dialect.updates(self._still)
+        versions = self._versions()
         removed = self._removed(sorted_keys(units), max_rows, released)
-        if self._dialect.updates(self._still) != updates:
+        if self._versions() != versions:
             raise UnitFailure("serialization", "a row that stays came to refer to one that was removed")
         return removed
+
+    def _versions(self) -> int:
+        count = self._dialect.new_versions
+        return 0 if count is None or not self._still else count(self._still)
 
     def _removed(self, keys: Sequence[Key], max_rows: int, released: Released | None) -> Mapping[str, int]:
         before = self._counted(self._counts_first, keys)  # a cascade's rows are in no DELETE's count

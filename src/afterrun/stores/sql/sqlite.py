@@ -70,7 +70,7 @@ class SQLite:
     known_triggers = False
     locks_rows = False
     returns_removed = sqlite3.sqlite_version_info >= (3, 35)
-    updates_copy = False
+    new_versions = None
 
     def __init__(self, path: Path, *, writable: bool, recover: bool = True, tries: int = BEGIN_TRIES) -> None:
         """Open and reflect a file. Raises `StoreUnreadable`, or `Refused` where the rights do not suffice.
@@ -356,10 +356,6 @@ class SQLite:
                 if error.kind != "lock" or self._driver.in_transaction:
                     raise
         raise StoreFailure("busy", f"another process held a lock for {BEGIN_TRIES * BUSY_MS // 1_000} s")
-
-    def updates(self, tables: Sequence[str]) -> int:  # noqa: ARG002 - a server needs them
-        """Return 0: nobody writes while the write lock is held."""
-        return 0
 
     def mark(self) -> object:
         """Return SQLite's count of what others committed, and that of rows which this connection changed."""
