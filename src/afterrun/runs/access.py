@@ -19,7 +19,10 @@ from afterrun.runs.words import RunStatus
 
 BY_ID: Final = sa.select(*COLUMNS).where(runs.c.id == sa.bindparam("run"))
 ROOT_OF: Final = sa.select(runs.c.root_id).where(runs.c.id == sa.bindparam("run"))
-TOP: Final = sa.select(runs.c.id).where(runs.c.id == sa.bindparam("root"))
+TOP: Final = sa.select(runs.c.look_at).where(runs.c.id == sa.bindparam("root"))
+BACK: Final = (
+    sa.update(runs).where(runs.c.id == sa.bindparam("root")).values(due_at=runs.c.ended_at, look_at=sa.null())
+)
 LEASE_OF: Final = sa.select(leases.c.epoch, leases.c.released_at).where(
     leases.c.run_id == sa.bindparam("run")
 )
@@ -35,9 +38,14 @@ def look_at(transaction: Transaction, run: str) -> Run:
 
 
 def hold(transaction: Transaction, run: str) -> Run:
-    """Lock a run's tree and return the run as it is now. Raises `RunNotFound`."""
+    """Lock a run's tree and return the run as it is now. Raises `RunNotFound`.
+
+    A tree that a sweep set aside is one that sweeps look at again: whatever changes now may let it go.
+    """
     for (root,) in transaction.rows(ROOT_OF, {"run": run}):
-        transaction.rows(transaction.dialect.locked(TOP), {"root": root})
+        for (set_aside,) in transaction.rows(transaction.dialect.locked(TOP), {"root": root}):
+            if set_aside is not None:
+                transaction.change(BACK, {"root": root})
     return look_at(transaction, run)
 
 
