@@ -77,8 +77,8 @@ def statements(store: SqlStore) -> Iterator[tuple[str, sa.ClauseElement]]:
     for place, statement in enumerate(store.facts.by_parent):
         yield f"facts by parent {place}", statement
     yield "attached", store.facts.attached
-    for reason, _, statement in store.facts.flags:
-        yield f"held by {reason.name}", statement
+    for held in store.facts.flags:
+        yield f"held by {held.name}", held.statement
     if isinstance(store._rows, RowLocks):
         yield "lock", store._rows.statement
     yield "weigh", store.removal._weigh

@@ -198,7 +198,7 @@ def test_a_page_reads_the_index_in_its_order_and_stops(big: Big, position: str) 
 def test_what_live_runs_refer_to_is_found_from_each_of_them(big: Big) -> None:
     """From the partial indexes of live runs, of which there are 600, to the rows of each, never from all."""
     with big.opened() as store:
-        held = {reason.name: statement for reason, _, statement in store.facts.flags}
+        held = {held.name: held.statement for held in store.facts.flags}
         plan = plan_of(store, held["cross-tree-reference"], parameters(store, 1_000))
     assert plan["Node Type"] == "Nested Loop", shape(plan)
     steps = list(nodes(plan))

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from afterrun.core.blobs import Batch, Gone, Looked, Place
 from afterrun.core.errors import StoreFailure, UnitFailure
-from afterrun.core.facts import Key, readable
+from afterrun.core.facts import Key, in_order, readable
 from afterrun.core.times import Instant
 from afterrun.core.tree import chunks
 from afterrun.stores.sql.binding import Binding
@@ -55,10 +55,10 @@ class SqlBlobs:
     def take_in(self, released: Released) -> None:
         """Make candidates of what committed removals referred to."""
         for table in self.tables:
-            waiting = self._waiting[table.name]
+            keys: set[Key] = set()
             for source in table.sources:
-                keys = released.keys.get(source, ())
-                waiting.update((key, None) for key in keys if readable(key))
+                keys.update(released.keys.get(source, ()))
+            self._waiting[table.name].update(dict.fromkeys(in_order(filter(readable, keys))))
 
     @property
     def waiting(self) -> int:
@@ -71,7 +71,7 @@ class SqlBlobs:
         keys = list(islice(waiting, most))
         for key in keys:
             del waiting[key]
-        return Batch(name, sorted(keys, key=str))
+        return Batch(name, in_order(keys))
 
     def put_back(self, batch: Batch) -> None:
         """Let candidates wait again, before all others."""

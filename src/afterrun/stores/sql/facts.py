@@ -21,6 +21,7 @@ from afterrun.stores.sql.binding import Binding, InnerLink, UnknownReference
 from afterrun.stores.sql.conditions import unknown_holds
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.ends import Ends
+from afterrun.stores.sql.held import Held, looked_up, reason_of, together
 from afterrun.stores.sql.literals import literal, one_of
 
 GROUP_AT: Final = 4
@@ -136,16 +137,16 @@ class Facts:
         """Return one test of the profile as a condition."""
         return unknown_holds(self.dialect, column, test)
 
-    def _protections(self) -> Iterable[tuple[Reason, bool, sa.Select[Any]]]:
-        for protection in self.binding.protect:
-            if protection.table is None:
-                yield Reason(protection.reason), False, self._own_condition(protection)
-            elif protection.all_runs:
-                detail = f"a row of {protection.table}, of which nothing tells whose it is, may need it"
-                yield Reason(protection.reason, detail), False, self._any_row(protection)
+    def _protections(self) -> Iterable[Held]:
+        for group in looked_up(self.binding.protect):
+            first, *others = group
+            if others:
+                statement = self._references(group)
+            elif first.table is None:
+                statement = self._own_condition(first)
             else:
-                detail = f"a row of {protection.table} refers to it"
-                yield Reason(protection.reason, detail), False, self._reference(protection)
+                statement = self._any_row(first) if first.all_runs else self._reference(first)
+            yield Held(tuple(map(reason_of, group)), blocks=False, statement=statement)
 
     def _own_condition(self, protection: Protection) -> sa.Select[Any]:
         tests = [
@@ -160,6 +161,13 @@ class Facts:
         tests = [self.condition(referring.c[name], test) for name, test in protection.where.items()]
         any_row = sa.exists().select_from(referring).where(*tests)
         return sa.select(self.key).select_from(self.runs).where(self.dialect.keys_in(self.key), any_row)
+
+    def _references(self, group: Sequence[Protection]) -> sa.Select[Any]:
+        """Return what finds the rows of several protections, each row by one look."""
+        referring = self.binding.table(str(group[0].table), "r")
+        held: Column = referring.c[str(group[0].column)]
+        tests, number = together(group, lambda name, test: self.condition(referring.c[name], test))
+        return sa.select(held, number).where(self.dialect.keys_in(held), *tests)
 
     def _reference(self, protection: Protection) -> sa.Select[Any]:
         table, column = str(protection.table), str(protection.column)
@@ -194,14 +202,15 @@ class Facts:
             parts.append(sa.select(live.c[self.tree.key]).select_from(source).where(one_of(status, words)))
         return sa.union_all(*parts)
 
-    def _unknown(self, reference: UnknownReference) -> tuple[Reason, bool, sa.Select[Any]]:
+    def _unknown(self, reference: UnknownReference) -> Held:
         reason = Reason(reference.reason, f"a row of {reference.table}, which the profile does not know")
         unknown = self.binding.table(reference.table, "r")
         if reference.owner == self.tree.table:
             on = zip(reference.columns, reference.targets, strict=True)
             pairs = [self.runs.c[target] == unknown.c[column] for column, target in on]
             source = self.runs.join(unknown, sa.and_(*pairs))
-            return reason, True, sa.select(self.key).select_from(source).where(self.dialect.keys_in(self.key))
+            found = sa.select(self.key).select_from(source).where(self.dialect.keys_in(self.key))
+            return Held((reason,), blocks=True, statement=found)
         owned = next(owned for owned in self.binding.owned if owned.table == reference.owner)
         middle = self.binding.table(reference.owner, "o")
         on = zip(reference.columns, reference.targets, strict=True)
@@ -212,9 +221,10 @@ class Facts:
             link = self.binding.table(owned.via.table, "l")
             source = source.join(link, link.c[owned.via.key] == middle.c[owned.column])
             holder = link.c[owned.via.owner]
-        return reason, True, sa.select(holder).select_from(source).where(self.dialect.keys_in(holder))
+        found = sa.select(holder).select_from(source).where(self.dialect.keys_in(holder))
+        return Held((reason,), blocks=True, statement=found)
 
-    def _linked(self, link: InnerLink) -> tuple[Reason, bool, sa.Select[Any]]:
+    def _linked(self, link: InnerLink) -> Held:
         """Return what finds runs with a row to which a row of another run refers, or one of no run."""
         reason = Reason(link.reason, f"a row of {link.table} of another run refers to a row of it")
         theirs, source, holder = self.binding.held_rows(link.referred, "r")
@@ -230,7 +240,8 @@ class Facts:
         one = self.dialect.hint(one, ours, index).limit(sa.literal_column("1"))
         inside = one.correlate_except(ours, *([joined.right] if isinstance(joined, sa.Join) else []))
         found = inside.scalar_subquery().is_not(None)
-        return reason, True, sa.select(holder).select_from(source).where(self.dialect.keys_in(holder), found)
+        rows = sa.select(holder).select_from(source).where(self.dialect.keys_in(holder), found)
+        return Held((reason,), blocks=True, statement=rows)
 
 
 class RunReader:
@@ -271,10 +282,11 @@ class RunReader:
         found: defaultdict[Key, list[Flag]] = defaultdict(list)
         parameters = {"keys": self._facts.binding.bind_keys(keys), "now": self._now()}
         wanted = set(keys)
-        for reason, blocks, statement in self._facts.flags:
-            for row in self._dialect.execute(statement, parameters):
+        for held in self._facts.flags:
+            for row in self._dialect.execute(held.statement, parameters):
+                flags = [Flag(reason, held.blocks) for reason in held.told(row)]
                 for key in alike(row[0], wanted):
-                    found[key].append(Flag(reason, blocks))
+                    found[key].extend(flags)
         return found
 
     def _read(self, statement: sa.Executable, keys: Sequence[Key]) -> list[Row]:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.dml import ReturningDelete
 
 from afterrun.core.errors import UnitFailure
-from afterrun.core.facts import Key, Unit
+from afterrun.core.facts import Key, Unit, in_order
 from afterrun.core.tree import chunks
 from afterrun.stores.sql.binding import Binding
 from afterrun.stores.sql.cascades import order_of
@@ -231,4 +231,4 @@ def changed(
 
 def sorted_keys(units: Iterable[Unit]) -> list[Key]:
     """Return the keys of all members in order: neighbours in an index are changed together."""
-    return sorted((member for unit in units for member in unit.members), key=str)
+    return in_order(member for unit in units for member in unit.members)
