@@ -52,7 +52,8 @@ def floor_statements() -> Iterator[str]:
 def gone() -> str:
     """Return what selects the ids of all runs that are to go."""
     cutoff = time.time_ns() // 1_000 - AGE_DAYS * DAY
-    return f"SELECT id FROM runs WHERE root_id IN (SELECT id FROM runs WHERE id = root_id AND ended_at < {cutoff})"
+    roots = f"SELECT id FROM runs WHERE id = root_id AND ended_at < {cutoff}"
+    return f"SELECT id FROM runs WHERE root_id IN ({roots})"
 
 
 def measure_afterrun(location: str) -> tuple[float, int, dict[str, float]]:

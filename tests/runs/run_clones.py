@@ -171,7 +171,7 @@ def model_of(folder: Path, *, began: Instant) -> Model:
 
 
 def _all(database: sqlite3.Connection, table: sa.Table) -> list[Row]:
-    names = ", ".join(f'"{name}"' for name in table.c.keys())
+    names = ", ".join(f'"{column.name}"' for column in table.c)
     order = ", ".join(f'"{column.name}"' for column in table.primary_key)
     return database.execute(f"SELECT {names} FROM {table.name} ORDER BY {order}").fetchall()
 
@@ -184,7 +184,7 @@ class Cloning:
         self.model = model
         self._old, self._kept = old, kept
         self._now = now
-        self._random = random.Random(0)  # noqa: S311 - the same ids each time
+        self._random = random.Random(0)
         self._contents = {row[0]: dict(zip(blobs.c.keys(), row, strict=True)) for row in model.rows["blobs"]}
         self._made: dict[tuple[int, int], int] = {}
         self._changes = {table.name: _changes(table) for table in metadata.sorted_tables}
@@ -290,7 +290,6 @@ def fill_sqlite(path: Path, cloning: Cloning) -> None:
                 marks = ", ".join("?" * len(metadata.tables[name].c))
                 database.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
             database.execute("COMMIT")
-        database.execute("ANALYZE")
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 

@@ -16,6 +16,11 @@ PART_ROWS: Final = 150_000
 FIRST_ROWS: Final = 200
 """Rows of the first live batch, before anything is known of the machine."""
 
+LIVE_BLOBS: Final = 20_000
+OFFLINE_BLOBS: Final = 100_000
+"""Most blobs of one transaction; the first of a sweep takes no more than a live one. Addresses of content are
+spread over their whole index, so that each transaction writes most of it anew, however few blobs it takes."""
+
 LIVE_GROWTH: Final = 1.5
 OFFLINE_GROWTH: Final = 8.0
 """A batch may grow by this factor, and only after a full one: a page's last batch says little."""
@@ -44,6 +49,7 @@ class Pace:
         growth: factor by which a batch may grow after a full one.
         members: most members of a batch of several units.
         most_rows: most rows a batch of several units aims at.
+        blobs: most blobs of one transaction, and so a bound of the candidates that wait in memory for one.
         deadline: seconds after which a batch of several units is rolled back.
         max_units: most units of a batch, or ``None``.
         weigh: count the rows of each unit before it is packed. Offline, an average serves, and the batch
@@ -58,6 +64,7 @@ class Pace:
     growth: float
     members: int = PART_MEMBERS
     most_rows: int = PART_ROWS
+    blobs: int = LIVE_BLOBS
     deadline: float = 5.0
     max_units: int | None = None
     weigh: bool = True
@@ -95,6 +102,7 @@ def offline_pace(*, max_units: int | None = None) -> Pace:
         growth=OFFLINE_GROWTH,
         members=16_000,
         most_rows=2 * PART_ROWS,
+        blobs=OFFLINE_BLOBS,
         deadline=60.0,
         max_units=max_units,
         weigh=False,

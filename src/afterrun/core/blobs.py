@@ -8,16 +8,13 @@ A full pass finds what was left so.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol
 
-from afterrun.core.batch import Pace, Sizer
+from afterrun.core.batch import LIVE_BLOBS, Pace, Sizer
 from afterrun.core.errors import UnitFailure
 from afterrun.core.events import BlobsDone, Observer
 from afterrun.core.facts import Key, Scalar, Unit
-
-MOST_BLOBS: Final = 20_000
-"""Blobs of one transaction at most, and so a bound of the candidates that wait in memory for one."""
 
 MAX_FAILURES: Final = 10
 """Blobs that could not be removed one after another, after which a sweep tries no more of them."""
@@ -158,7 +155,8 @@ class Collector:
         self._pace = pace
         self._clock = clock
         self._settle = settle
-        self._sizer = Sizer(pace, most=min(MOST_BLOBS, pace.most_rows))
+        first = replace(pace, rows=min(pace.rows, LIVE_BLOBS))
+        self._sizer = Sizer(first, most=min(pace.blobs, pace.most_rows))
         self._narrowed: int | None = None
         self._failed_in_a_row = 0
         self.counts = BlobCounts()

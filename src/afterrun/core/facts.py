@@ -127,7 +127,7 @@ def in_order(keys: Iterable[Key]) -> list[Key]:
     """Return keys as a store's indexes have them, so that neighbours there are changed together."""
     found = list(keys)
     try:
-        found.sort()  # type: ignore[type-var] # keys of one type, as most are, take a tenth of the time so
+        found.sort()  # keys of one type, as most are, take a tenth of the time so
     except TypeError:
         found.sort(key=key_order)
     return found

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from afterrun.core.facts import Key, Reason, Row, Unit, key_text, readable
 from afterrun.core.tree import chunks
-from afterrun.stores.sql.facts import RunReader
+from afterrun.stores.sql.run_reader import RunReader
 
 
 def roots_of(reader: RunReader, runs: Collection[Key], *, max_depth: int) -> Mapping[Key, Key]:

@@ -2,19 +2,17 @@
 
 One select list (key, effective parent, status, end, groups) serves with three conditions: these raw keys of
 an index, these keys, the children of these keys. What holds a run from outside is a statement for each kind
-of reference. `RunReader` runs them and is the `RowSource` of the level walk.
+of reference. `RunReader` runs them.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from afterrun.core.facts import Flag, Key, Reason, Row, Unit, key_text
-from afterrun.core.tree import build_units, read_units
+from afterrun.core.facts import Reason, Row
 from afterrun.profiles.model import Edge, Protection
 from afterrun.profiles.words import Condition
 from afterrun.stores.sql.binding import Binding, InnerLink, UnknownReference
@@ -56,6 +54,7 @@ class Facts:
         self._all_keyed = self.tree.idempotency_key == self.tree.key
         self.by_key = sa.select(*self.columns).select_from(self.source).where(self.dialect.keys_in(self.key))
         self.by_parent = [self._children(place) for place in range(len(self.tree.edges))]
+        self.leading = [self._leading(edge) for edge in self.tree.edges]
         self.attached = self._attached()
         self.flags = [
             *self._protections(),
@@ -105,6 +104,19 @@ class Facts:
         statement = sa.select(*self.columns).select_from(self.source)
         statement = statement.where(self._parent_in_keys(edge), *earlier)
         return self.dialect.hint(statement, self.runs, self.binding.index(self.tree.table, edge.column))
+
+    def _leading(self, edge: Edge) -> sa.Select[Any] | None:
+        """Return what finds a run with a link of this kind, if an index tells: of some kinds none has any.
+
+        From the greatest, since what was removed from an index last lies at its other end.
+        """
+        index = self.binding.index(self.tree.table, edge.column)
+        if index is None:
+            return None
+        column: Column = self.runs.c[edge.column]
+        found = sa.select(column).select_from(self.runs).where(column.is_not(None))
+        found = found.order_by(column.desc()).limit(sa.bindparam("bound", type_=sa.Integer()))
+        return self.dialect.hint(found, self.runs, index)
 
     def with_parents(self, source: sa.FromClause) -> sa.FromClause:
         """Join the parents' rows; `has_parent` then tells who is no root. Without edges nobody has one."""
@@ -242,65 +254,3 @@ class Facts:
         found = inside.scalar_subquery().is_not(None)
         rows = sa.select(holder).select_from(source).where(self.dialect.keys_in(holder), found)
         return Held((reason,), blocks=True, statement=rows)
-
-
-class RunReader:
-    """Reads runs by the facts: the `RowSource` of the level walk. Takes the ``now`` that leases need."""
-
-    def __init__(self, facts: Facts, now: Callable[[], int]) -> None:
-        """Bind the statements to their database."""
-        self._facts = facts
-        self._dialect = facts.dialect
-        self._now = now
-
-    def units(self, keys: Sequence[Key]) -> list[Unit]:
-        """Return the units whose roots have these keys."""
-        return read_units(self, keys, self._facts.binding.model)
-
-    def build(self, roots: Sequence[Row]) -> list[Unit]:
-        """Return the units of these root rows."""
-        return build_units(self, roots, self._facts.binding.model)
-
-    def rows(self, keys: Sequence[Key]) -> Iterable[Row]:
-        """Return the runs with these keys."""
-        return self._read(self._facts.by_key, keys)
-
-    def children(self, keys: Sequence[Key]) -> Iterable[Row]:
-        """Return the runs whose effective parent is one of these."""
-        found: list[Row] = []
-        for statement in self._facts.by_parent:
-            found.extend(self._read(statement, keys))
-        return found
-
-    def attached(self, keys: Sequence[Key]) -> Collection[Key]:
-        """Return those of these keys whose run has a parent that exists."""
-        rows = self._dialect.execute(self._facts.attached, {"keys": self._facts.binding.bind_keys(keys)})
-        return {key for key, child in rows if child}
-
-    def flags(self, keys: Sequence[Key]) -> Mapping[Key, Sequence[Flag]]:
-        """Return what holds these runs from outside."""
-        found: defaultdict[Key, list[Flag]] = defaultdict(list)
-        parameters = {"keys": self._facts.binding.bind_keys(keys), "now": self._now()}
-        wanted = set(keys)
-        for held in self._facts.flags:
-            for row in self._dialect.execute(held.statement, parameters):
-                flags = [Flag(reason, held.blocks) for reason in held.told(row)]
-                for key in alike(row[0], wanted):
-                    found[key].extend(flags)
-        return found
-
-    def _read(self, statement: sa.Executable, keys: Sequence[Key]) -> list[Row]:
-        rows = self._dialect.execute(statement, {"keys": self._facts.binding.bind_keys(keys)})
-        return list(map(self._facts.row, rows))
-
-
-def alike(key: Key, wanted: Collection[Key]) -> Collection[Key]:
-    """Return the keys that the database took for equal to ``key``: itself, or any that may look the same.
-
-    A column of another type or collation spells a key otherwise. Where it is not clear which one is meant,
-    all are: what holds too much is safe.
-    """
-    if key in wanted:
-        return (key,)
-    text = key_text(key).strip().casefold()
-    return [other for other in wanted if key_text(other).strip().casefold() == text] or wanted

@@ -92,33 +92,34 @@ class Removal:
 
     def _removed(self, keys: Sequence[Key], max_rows: int, released: Released | None) -> Mapping[str, int]:
         before = self._counted(self._counts_first, keys)  # a cascade's rows are in no DELETE's count
-        self._tell_first(keys, released)
+        bound = [self._binding.bind_keys(chunk) for chunk in chunks(keys, CHUNK)]
+        self._tell_first(bound, released)
         removed = dict.fromkeys((name for name, _ in self.deletes), 0)
+        # Runs may refer to each other, so all of a tree go in one statement.
+        whole = bound if len(bound) <= 1 else [self._binding.bind_keys(keys)]
         for name, statement in self.deletes:
-            # Runs may refer to each other, so all of a tree go in one statement.
-            size = CHUNK if name != self._tree.table else max(len(keys), 1)
-            for chunk in chunks(keys, size):
-                removed[name] += self._remove(name, statement, chunk, released)
+            for some in whole if name == self._tree.table else bound:
+                removed[name] += self._remove(name, statement, some, released)
             removed[name] = before.get(name, removed[name])
             if sum(removed.values()) > max_rows:
                 raise UnitFailure("oversized", f"more than {max_rows} rows in one batch")
         return removed
 
-    def _tell_first(self, keys: Sequence[Key], released: Released | None) -> None:
+    def _tell_first(self, bound: Sequence[object], released: Released | None) -> None:
         """Read what rows that may be taken along refer to."""
         if released is None:
             return
         for name, statement in self._before.items():
-            for chunk in chunks(keys, CHUNK):
-                rows = self._dialect.execute(statement, {"keys": self._binding.bind_keys(chunk)})
+            for keys in bound:
+                rows = self._dialect.execute(statement, {"keys": keys})
                 released.note(name, self._returned[name], rows)
 
-    def _remove(self, name: str, statement: Deletion, keys: Sequence[Key], released: Released | None) -> int:
-        """Run one removal; return how many rows it counted. Of what was taken along it finds none.
+    def _remove(self, name: str, statement: Deletion, keys: object, released: Released | None) -> int:
+        """Run one removal by bound keys; return how many rows it counted, of what was taken along none.
 
         Unless the database's triggers are off: then nothing is taken along, and goes here.
         """
-        parameters = {"keys": self._binding.bind_keys(keys)}
+        parameters = {"keys": keys}
         columns = () if name in self._before else self._returned.get(name, ())
         return changed(self._dialect, statement, parameters, (name, columns), released)
 

@@ -28,12 +28,13 @@ from afterrun.stores.sql.candidates import Candidates
 from afterrun.stores.sql.climbing import climb, roots_of
 from afterrun.stores.sql.dialect import Dialect, Sizes
 from afterrun.stores.sql.elsewhere import Reach, Reaching
-from afterrun.stores.sql.facts import Facts, RunReader
+from afterrun.stores.sql.facts import Facts
 from afterrun.stores.sql.hooks import before_sweep
 from afterrun.stores.sql.latest import last_added, newest_time
 from afterrun.stores.sql.literals import literal
 from afterrun.stores.sql.orphans import faults, overdue
 from afterrun.stores.sql.removal import Removal
+from afterrun.stores.sql.run_reader import RunReader
 from afterrun.stores.sql.standing import Standing, examples, standings
 from afterrun.stores.sql.transaction import Locks, RowLocks, SqlTransaction
 

@@ -22,8 +22,9 @@ from afterrun.core.facts import Key, Reason, Unit
 from afterrun.core.tree import chunks
 from afterrun.stores.sql.blobs import SqlBlobs
 from afterrun.stores.sql.elsewhere import Reaching
-from afterrun.stores.sql.facts import Facts, RunReader
+from afterrun.stores.sql.facts import Facts
 from afterrun.stores.sql.removal import Released, sorted_keys
+from afterrun.stores.sql.run_reader import RunReader
 
 
 class Reader(Protocol):
@@ -116,10 +117,11 @@ class RowLocks:
         """Say whether a child of these units, or a reference to them, has come since they were read."""
         members = sorted_keys(units)
         known = set(members)
+        walk = self._reader.walk()
         for chunk in chunks(members):
-            if any(row.key not in known for row in self._reader.children(chunk)):
+            if any(row.key not in known for row in walk.children(chunk)):
                 return True
-            if self._reader.flags(chunk):
+            if walk.flags(chunk):
                 return True
             keys = {"keys": self._binding.bind_keys(chunk)}
             if any(self._dialect.execute(statement, keys) for statement in self._strangers):

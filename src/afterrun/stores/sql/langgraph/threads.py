@@ -15,8 +15,8 @@ from afterrun.core.tree import chunks
 from afterrun.profiles.langgraph import MAX_PAYLOAD, Head, Malformed, State, head_state, uuid6_instant
 from afterrun.stores.sql.binding import Binding, UnknownReference
 from afterrun.stores.sql.dialect import Column
-from afterrun.stores.sql.facts import RunReader, alike
 from afterrun.stores.sql.langgraph.saver import BOUND, CHECKPOINTS, KEY, ROOT, SMALL, LeftOut, Saver, heads
+from afterrun.stores.sql.run_reader import RunReader, alike
 
 CHUNK: Final = 1_000
 """Threads whose heads are read at once."""
@@ -104,7 +104,11 @@ class ThreadReader(RunReader):
         """Return threads as rows."""
         return [Row(thread.unit.key, None, thread.state.value, thread.last) for thread in self.threads(keys)]
 
-    def children(self, keys: Sequence[Key]) -> Iterable[Row]:  # noqa: ARG002 - threads have no edges
+    def leading(self) -> Sequence[int]:
+        """Return nothing: threads have no links."""
+        return ()
+
+    def children(self, keys: Sequence[Key], links: Sequence[int]) -> Iterable[Row]:  # noqa: ARG002 - threads have no edges
         """Return nothing: a subgraph's rows are of the same thread."""
         return ()
 
