@@ -26,7 +26,7 @@ from typing import Final
 from _common import answer, copy_of, header, say, spread, worker
 from afterrun.core.times import DAY
 from afterrun.profiles import load_built_in
-from pg_server import Database, Server
+from pg_server import SUPERUSER, Database, Server
 from runs.run_clones import Cloning, Model, fill_postgres, fill_sqlite, model_of
 
 SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "autovacuum": "off"}
@@ -123,7 +123,7 @@ class PostgresStores:
         """Make it."""
         self._server = server
         self._template = server.create_database()
-        fill_postgres(self._template, cloning)
+        fill_postgres(self._template.url(), self._template.url(SUPERUSER), cloning)
 
     def round(self) -> tuple[float, float, int]:
         """Return the seconds of afterrun and of the floor, and the rows."""

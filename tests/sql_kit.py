@@ -76,6 +76,9 @@ def statements(store: SqlStore) -> Iterator[tuple[str, sa.ClauseElement]]:
     yield "facts by key", store.facts.by_key
     for place, statement in enumerate(store.facts.by_parent):
         yield f"facts by parent {place}", statement
+    for place, leading in enumerate(store.facts.leading):
+        if leading is not None:
+            yield f"links {place}", leading
     yield "attached", store.facts.attached
     for held in store.facts.flags:
         yield f"held by {held.name}", held.statement

@@ -146,6 +146,7 @@ def parameters(store: SqlStore, count: int) -> Mapping[str, object]:
     return {
         "keys": dialect_of(store).bind_keys(keys),
         "now": store.now(),
+        "one": 1,
         "ended": ended,
         "tie": tie,
         **bounds,

@@ -123,6 +123,23 @@ def test_a_child_or_reference_that_comes_meanwhile_keeps_its_tree(
     assert list(postgres_site.retention.verify()) == []
 
 
+@pytest.mark.parametrize(("moment", "word"), PLACES, ids=[f"{m} {w[:14]}" for m, w in PLACES])
+def test_the_first_child_that_any_run_has_keeps_its_tree(
+    postgres_site: PostgresSite, moment: str, word: str
+) -> None:
+    """No run had a parent when the batch began, so that none was looked for: the last look asks anew."""
+    fill(postgres_site, [run(f"x{number}", completed_at=OLD_MS + number) for number in range(3)])
+    with tapped(postgres_site.store) as tap:
+        first = live("new", "x1")
+        tap.once(
+            "before" if moment == "before" else "after", word, lambda: postgres_site.add(RUNS, first)
+        )
+        report = prune(postgres_site)
+    assert tap.all_done
+    assert (report.ended, report.units.removed) == ("completed", 2)
+    assert keys(postgres_site) == {"x1", "new"}
+
+
 def test_a_run_that_is_resumed_before_our_lock_stays(postgres_site: PostgresSite) -> None:
     """The status is read again under the lock."""
     fill(postgres_site, trees(3))

@@ -16,8 +16,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
+import psycopg
 import sqlalchemy as sa
 
 from afterrun.core.times import DAY, SECOND, Instant
@@ -25,7 +26,6 @@ from afterrun.runs import Attempt, RunStatus, RunStore
 from afterrun.runs.contents import address_of
 from afterrun.runs.schema import blobs, runs
 from afterrun.runs.side_tables import metadata
-from pg_server import SUPERUSER, Database
 
 EVERYBODY, NEIGHBOURS, KEPT = b"everybody ", b"neighbours ", b"kept "
 NEAR: Final = 5
@@ -293,10 +293,12 @@ def fill_sqlite(path: Path, cloning: Cloning) -> None:
         database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
-def fill_postgres(database: Database, cloning: Cloning) -> None:
-    """Make a store on a server and fill it."""
-    RunStore.open(database.url()).close()
-    with database.connect(SUPERUSER, autocommit=False) as connection:
+def fill_postgres(location: str, superuser: str, cloning: Cloning) -> None:
+    """Make a store on a server, by its owner's URL, and fill it by a superuser's."""
+    RunStore.open(location).close()
+    engine = sa.create_engine(superuser)
+    with closing(engine.raw_connection()) as pooled:
+        connection: psycopg.Connection[Any] = cast("Any", pooled.driver_connection)
         connection.execute(b"SET session_replication_role = replica")
         for chunk in cloning.rows():
             for name, rows in _filled(chunk):
@@ -307,8 +309,9 @@ def fill_postgres(database: Database, cloning: Cloning) -> None:
             b"SELECT setval(pg_get_serial_sequence('afterrun.blobs', 'id'), max(id)) FROM afterrun.blobs"
         )
         connection.commit()
-    with database.connect() as connection:
+        connection.autocommit = True
         connection.execute(b"VACUUM (ANALYZE)")
+    engine.dispose()
 
 
 def _filled(chunk: Mapping[str, list[Row]]) -> Iterable[tuple[str, list[Row]]]:

@@ -34,6 +34,7 @@ TIMES = {
     r"page by .*": 3,  # raw keys, facts, parents
     r"remaining by .*": 2,  # runs, parents
     r"facts by .*": 1,
+    r"links .*": 1,
     r"attached": 2,  # runs, parents
     r"held by cross-tree-reference": 2,  # a part for each partial index of live runs
     r"held by fork-base": 2,  # forks, and whether they live

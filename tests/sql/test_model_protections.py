@@ -45,10 +45,16 @@ A time that makes no sense counts as future: unknown means keep.
 
 
 LOOKED_UP = '"m.mark"'
+NEVER = '{ mark = { equals = "never" } }'
+
+
+def rule(reason: str, where: str) -> str:
+    """Return a protection by rows of the table of marks."""
+    return f'{{ reason = "{reason}", table = "marks", column = "run", where = {where} }}'
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
-@pytest.mark.parametrize("place", ["own row", "lookup", "table"])
+@pytest.mark.parametrize("place", ["own row", "lookup", "table", "beside another rule"])
 def test_each_condition_holds_what_it_should(tmp_path: Path, condition: str, place: str) -> None:
     """A condition reads the same on the run's own row, on a lookup's, and on rows that refer to the run."""
     holding, free = CONDITIONS[condition]
@@ -62,7 +68,8 @@ def test_each_condition_holds_what_it_should(tmp_path: Path, condition: str, pla
         "own row": f'protect = [{{ reason = "marked", where = {where} }}]\n',
         "lookup": lookup
         + f'protect = [{{ reason = "marked", where = {where.replace("mark", LOOKED_UP, 1)} }}]\n',
-        "table": f'protect = [{{ reason = "marked", table = "marks", column = "run", where = {where} }}]\n',
+        "table": f"protect = [{rule('marked', where)}]\n",
+        "beside another rule": f"protect = [{rule('marked', where)}, {rule('never', NEVER)}]\n",
     }
     store = own_store(tmp_path, script, PLAIN + protect[place])
     expected = {f"held{number}": "protected marked" for number in range(len(holding))}
@@ -95,6 +102,53 @@ def test_all_conditions_of_a_protection_must_hold_and_any_protection_is_enough(t
         "both": "protected a-and-b has-b",
     }
     assert store.plan().units.protected == {"has-b": 2, "a-and-b": 1}
+
+
+def test_rules_of_one_table_are_asked_together_and_each_is_named(tmp_path: Path) -> None:
+    """One statement finds them all: a row may fulfil several, and rows of a run different ones."""
+    script = (
+        RUNS
+        + f"""
+    INSERT INTO runs SELECT value, 'done', {OLD}, NULL FROM json_each('["none", "shut", "one", "two", "each"]');
+    CREATE TABLE marks (run TEXT, kind TEXT, open INTEGER, until INTEGER);
+    INSERT INTO marks VALUES ('none', 'other', 1, NULL), ('shut', 'kind0', 0, NULL), ('one', 'kind1', 1, {OLD}),
+        ('two', 'kind0', 1, NULL), ('each', 'kind39', 1, NULL), ('each', 'kind1', 1, {NOW + HOUR});
+    """
+    )
+    kinds = [(f"k{number}", f'kind = {{ equals = "kind{number}" }}') for number in range(40)]
+    kinds += [("free", "until = { null = true }, kind = { not_in = ['other'] }")]
+    kinds += [("later", 'until = { future = "epoch_ms" }')]
+    rules = [rule(reason, f"{{ open = {{ equals = 1 }}, {where} }}") for reason, where in kinds]
+    store = own_store(tmp_path, script, PLAIN + f"protect = [{', '.join(rules)}]\n")
+    assert store.verdicts("none", "shut", "one", "two", "each") == {
+        "none": "expired",
+        "shut": "expired",
+        "one": "protected k1",
+        "two": "protected free k0",
+        "each": "protected free k1 k39 later",
+    }
+    assert len(store.open().facts.flags) == 2  # no more rules fit one number
+    store.prune()
+    assert store.left() == ["each", "one", "two"]
+
+
+def test_a_rule_without_a_condition_holds_beside_others_of_its_table(tmp_path: Path) -> None:
+    """Any row holds its run then, and what else the row fulfils is named as well."""
+    script = (
+        RUNS
+        + f"""
+    INSERT INTO runs VALUES ('any', 'done', {OLD}, NULL), ('marked', 'done', {OLD}, NULL), ('free', 'done', {OLD}, NULL);
+    CREATE TABLE marks (run TEXT, mark TEXT);
+    INSERT INTO marks VALUES ('any', NULL), ('marked', 'a');
+    """
+    )
+    rules = ", ".join([rule("marked-a", '{ mark = { equals = "a" } }'), rule("any", "{}")])
+    store = own_store(tmp_path, script, PLAIN + f"protect = [{rules}]\n")
+    assert store.verdicts("any", "marked", "free") == {
+        "any": "protected any",
+        "marked": "protected any marked-a",
+        "free": "expired",
+    }
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from afterrun.stores.sql.dialect import Rows
 from own_store import HOURS_AGO, OLD, PLAIN, RUNS, own_store
 
 EDGES = """
@@ -55,6 +60,28 @@ def test_a_run_hangs_on_the_first_of_its_edges_that_is_set(tmp_path: Path) -> No
     }
     assert store.prune().units.removed == 2
     assert store.left() == ["all", "b"]
+
+
+def test_only_edges_that_a_run_has_are_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each walk asks anew which there are; one that came since the last look is followed by the next."""
+    runs = insert("runs", ("a", "done", OLD, None, None, None), ("b", "done", OLD, "a", None, None))
+    store = own_store(tmp_path, EDGES + runs, EDGE_TREE).open()
+    asked: list[object] = []
+    plain = store.dialect.execute
+
+    def execute(statement: sa.Executable, parameters: Mapping[str, object] | None = None) -> Rows:
+        asked.append(statement)
+        return plain(statement, parameters)
+
+    monkeypatch.setattr(store.dialect, "execute", execute)
+    by_parent, by_restart, by_continuation = store.facts.by_parent
+    assert [unit.members for unit in store.units(["a"])] == [("a", "b")]
+    assert (by_parent in asked, by_restart in asked, by_continuation in asked) == (True, False, False)
+    with closing(sqlite3.connect(tmp_path / "own.sqlite")) as other:
+        other.executescript(insert("runs", ("c", "done", OLD, None, None, "b")))
+    assert [unit.members for unit in store.units(["a"])] == [("a", "b", "c")]
+    assert (by_restart in asked, by_continuation in asked) == (False, True)
+    store.close()
 
 
 def test_an_edge_that_leads_nowhere_does_not_give_way_to_the_next(tmp_path: Path) -> None:

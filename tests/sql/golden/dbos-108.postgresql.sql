@@ -124,6 +124,10 @@ CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END) AS ended, u."name" 
 u."application_name" AS group1 FROM "dbos"."workflow_status" AS u WHERE u."parent_workflow_id" =
 any(CAST(%(keys)s AS TEXT[]));
 
+-- links 0
+SELECT u."parent_workflow_id" FROM "dbos"."workflow_status" AS u WHERE u."parent_workflow_id" IS NOT NULL
+ORDER BY u."parent_workflow_id" DESC LIMIT %(one)s::INTEGER;
+
 -- attached
 SELECT u."workflow_uuid", p."workflow_uuid" IS NOT NULL AS child FROM "dbos"."workflow_status" AS u LEFT OUTER
 JOIN "dbos"."workflow_status" AS p ON p."workflow_uuid" = u."parent_workflow_id" WHERE u."workflow_uuid" =

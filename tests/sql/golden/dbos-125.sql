@@ -110,6 +110,10 @@ END) AS ended, u."name" AS group0, u."application_name" AS group1 FROM "workflow
 "idx_workflow_status_parent_workflow_id" WHERE u."parent_workflow_id" IN (SELECT anon_1.value FROM
 json_each(?) AS anon_1);
 
+-- links 0
+SELECT u."parent_workflow_id" FROM "workflow_status" AS u INDEXED BY "idx_workflow_status_parent_workflow_id"
+WHERE u."parent_workflow_id" IS NOT NULL ORDER BY u."parent_workflow_id" DESC LIMIT ? OFFSET ?;
+
 -- attached
 SELECT u."workflow_uuid", p."workflow_uuid" IS NOT NULL AS child FROM "workflow_status" AS u LEFT OUTER JOIN
 "workflow_status" AS p ON p."workflow_uuid" = u."parent_workflow_id" WHERE u."workflow_uuid" IN (SELECT

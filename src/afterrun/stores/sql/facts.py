@@ -108,14 +108,15 @@ class Facts:
     def _leading(self, edge: Edge) -> sa.Select[Any] | None:
         """Return what finds a run with a link of this kind, if an index tells: of some kinds none has any.
 
-        From the greatest, since what was removed from an index last lies at its other end.
+        From the greatest: what was removed last lies at the other end of the index, where ids follow time.
+        The number of rows is a parameter, since by it a planner is told to go by the index.
         """
         index = self.binding.index(self.tree.table, edge.column)
         if index is None:
             return None
         column: Column = self.runs.c[edge.column]
         found = sa.select(column).select_from(self.runs).where(column.is_not(None))
-        found = found.order_by(column.desc()).limit(sa.bindparam("bound", type_=sa.Integer()))
+        found = found.order_by(column.desc()).limit(sa.bindparam("one", type_=sa.Integer()))
         return self.dialect.hint(found, self.runs, index)
 
     def with_parents(self, source: sa.FromClause) -> sa.FromClause:

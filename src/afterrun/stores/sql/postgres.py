@@ -43,6 +43,7 @@ IDLE_SECONDS: Final = 2.0
 WAYS: Final[Mapping[str, bytes]] = {
     "keys": b"SET enable_seqscan = off; SET enable_mergejoin = off; SET enable_bitmapscan TO DEFAULT",
     "bound": b"SET enable_seqscan = off; SET enable_mergejoin = off; SET enable_bitmapscan = off",
+    "one": b"SET enable_seqscan = off; SET enable_mergejoin = off; SET enable_bitmapscan = off",
     "": b"SET enable_seqscan TO DEFAULT; SET enable_mergejoin TO DEFAULT; SET enable_bitmapscan TO DEFAULT",
 }
 """What the planner may do, by a parameter that a statement has: whoever has keys goes by them, and a page

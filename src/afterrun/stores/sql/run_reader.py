@@ -42,7 +42,7 @@ class RunReader:
         return [
             place
             for place, probe in enumerate(self._facts.leading)
-            if probe is None or self._dialect.execute(probe, {"bound": 1})
+            if probe is None or self._dialect.execute(probe, {"one": 1})
         ]
 
     def children(self, keys: Sequence[Key], links: Sequence[int]) -> Iterable[Row]:

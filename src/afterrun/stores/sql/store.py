@@ -176,6 +176,8 @@ class SqlStore:
                 found[f"page by {stream.name}, {position}"] = page
         found["facts of runs"] = facts.by_key
         found.update({f"facts of children {i}": part for i, part in enumerate(facts.by_parent, start=1)})
+        leading = enumerate(facts.leading, start=1)
+        found.update({f"links {i}": part for i, part in leading if part is not None})
         found.update({f"held by {held.name}": held.statement for held in facts.flags})
         found.update({f"removal from {name}": part for name, part in self.removal.deletes})
         found.update(self.blobs.statements() if self.blobs else ())
