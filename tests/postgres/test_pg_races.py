@@ -131,9 +131,7 @@ def test_the_first_child_that_any_run_has_keeps_its_tree(
     fill(postgres_site, [run(f"x{number}", completed_at=OLD_MS + number) for number in range(3)])
     with tapped(postgres_site.store) as tap:
         first = live("new", "x1")
-        tap.once(
-            "before" if moment == "before" else "after", word, lambda: postgres_site.add(RUNS, first)
-        )
+        tap.once("before" if moment == "before" else "after", word, lambda: postgres_site.add(RUNS, first))
         report = prune(postgres_site)
     assert tap.all_done
     assert (report.ended, report.units.removed) == ("completed", 2)

@@ -15,8 +15,9 @@ from afterrun import Policy, Report, Retention, SweepOptions
 from afterrun.core.times import DAY, SECOND, Instant, parse_duration
 from afterrun.runs import Attempt, Resource, RunStatus, RunStore
 from afterrun.runs.database import Database, Transaction
+from afterrun.runs.ids import new_id
 from afterrun.runs.opening import dialect_of
-from afterrun.runs.schema import blobs, obligations, runs
+from afterrun.runs.schema import attempts, blobs, generations, obligations, runs, steps
 from afterrun.runs.side_tables import metadata
 from afterrun.runs.words import OF_RUN, Work
 from fakes import NOW, stand_still
@@ -171,3 +172,23 @@ def owe(home: Home, run: str, kind: Work, **more: str | int) -> None:
 def statuses(home: Home) -> dict[str, RunStatus]:
     """Return the state of every run by its id."""
     return {row["id"]: RunStatus(row["status"]) for row in home.rows(runs)}
+
+
+def fan_out(home: Home, step: Attempt, root: str, many: int) -> None:
+    """Add children of a step from behind, each running with a step of its own."""
+    made = sorted(new_id() for _ in range(many))
+    run = {"root_id": root, "name": "child", "status": "running", "generation": 1}
+    run |= {"parent_id": step.run, "parent_generation": 1, "parent_step": step.step, "parent_attempt": 1}
+    run |= {"created_at": LONG_AGO, "started_at": LONG_AGO}
+    of = {"generation": 1, "status": "running", "started_at": LONG_AGO}
+    owed = {"generation": 1, "kind": "recording", "subject": "step 1", "root_id": root}
+    with home.behind() as transaction:
+        for table, values in (
+            (runs, run),
+            (generations, {"number": 1, "status": "running", "started_at": LONG_AGO}),
+            (steps, of | {"number": 1, "name": "work", "attempt": 1}),
+            (attempts, of | {"number": 1, "step": 1, "queued_at": LONG_AGO}),
+            (obligations, owed | {"opened_at": LONG_AGO}),
+        ):
+            key = "id" if table is runs else "run_id"
+            transaction.change(sa.insert(table), [values | {key: run} for run in made])

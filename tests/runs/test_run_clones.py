@@ -45,7 +45,13 @@ def _told(store: RunStore, root: str) -> Iterator[object]:
         lasted = None if run.ended_at is None else run.ended_at - run.created_at
         yield run.name, run.status, run.reason, run.generation, above, lasted, _head(store.input_of(run.id))
         for step in store.steps.of(run.id):
-            yield step.name, step.status, step.attempt, step.attempt_status, _head(store.steps.output_of(step))
+            yield (
+                step.name,
+                step.status,
+                step.attempt,
+                step.attempt_status,
+                _head(store.steps.output_of(step)),
+            )
         yield list(store.tasks.of(run.id).values()), list(store.approvals.of(run.id).values())
         yield list(store.decisions.of(run.id).values()), _head(store.output_of(run.id))
     yield tree.open, tree.work

@@ -156,6 +156,27 @@ def test_a_retried_run_is_young_again(home: Home, store: RunStore, status: RunSt
     assert [row["status"] for row in home.rows(tombstones)] == ["completed"]
 
 
+@pytest.mark.parametrize("shared", ["nothing", "an input", "its own result", "a step of another run"])
+def test_what_a_retried_run_ended_with_goes_unless_it_is_needed(
+    home: Home, store: RunStore, shared: str
+) -> None:
+    """Its content leaves nothing behind for a full pass, and is there for whoever else refers to it."""
+    run = running(store)
+    output = b"so far"
+    if shared == "an input":
+        store.create("later", content=output)
+    elif shared == "a step of another run":
+        store.steps.complete(store.steps.start(running(store), "copy"), output=output)
+    deliver_to = "mail" if shared == "its own result" else None
+    store.finish(run, RunStatus.FAILED, output=output, deliver_to=deliver_to)
+    store.retry(run)
+    assert store.output_of(run) is None
+    assert [bytes(row["content"]) for row in home.rows(blobs)] == ([] if shared == "nothing" else [output])
+    store.start(run)
+    store.finish(run, output=output)
+    assert store.output_of(run) == output
+
+
 def test_a_run_that_completed_is_not_retried(store: RunStore) -> None:
     """Only a failure is tried again."""
     with pytest.raises(WrongState, match="failed or timed_out"):

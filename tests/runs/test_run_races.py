@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from afterrun import SweepOptions
 from afterrun.core.errors import StoreFailure
-from afterrun.runs import LeaseHeld, RunError, RunNotFound, RunStatus, RunStore
+from afterrun.runs import LeaseHeld, RunError, RunNotFound, RunStatus, RunStore, creation
 from afterrun.runs.schema import blobs, runs
 from runs.runs_kit import MONTH, Home, child_of, ended_run, running
 
@@ -114,6 +114,45 @@ def _retried(store: RunStore, run: str) -> str | None:
         return store.retry(run).id
     except RunNotFound:
         return None
+
+
+def test_content_that_is_dropped_and_stored_at_once_is_there(store: RunStore) -> None:
+    """Whoever stores the same bytes while a retry lets go of them has them afterwards."""
+    for number in range(8):
+        content = f"shared {number}".encode()
+        run = running(store)
+        store.finish(run, RunStatus.FAILED, output=content)
+
+        def either(who: int, run: str = run, content: bytes = content) -> object:
+            return store.retry(run) if who == 0 else store.create("copy", content=content).run.id
+
+        _, *copies = at_once(either)
+        assert [store.input_of(str(copy)) for copy in copies] == [content] * (THREADS - 1)
+
+
+def test_a_retry_waits_for_whoever_stores_what_it_drops(home: Home, store: RunStore) -> None:
+    """Bytes that another transaction has found stay, though its reference is not committed yet."""
+    if home.name == "sqlite":
+        return  # a file has one writer
+    run = running(store)
+    store.finish(run, RunStatus.FAILED, output=b"shared")
+    with home.database() as database, ThreadPoolExecutor(1) as pool:
+        with database.writing() as transaction:
+            made = creation.create(transaction, creation.Order(name="copy", content=b"shared")).run.id
+            retried = pool.submit(store.retry, run)
+            _wait_for_lock(home)
+        retried.result(timeout=30)
+    assert store.input_of(made) == b"shared"
+
+
+def _wait_for_lock(home: Home) -> None:
+    """Return when a session of the server waits for another one."""
+    waiting = sa.text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+    for _ in range(10_000):
+        with home.database() as database, database.reading() as transaction:
+            if transaction.value(waiting):
+                return
+    raise AssertionError("nobody waits")
 
 
 def test_what_is_held_by_another_transaction_is_passed_by(home: Home, store: RunStore) -> None:

@@ -20,9 +20,9 @@ from afterrun.runs import (
     WrongState,
 )
 from afterrun.runs.ids import new_id
-from afterrun.runs.schema import attempts, generations, leases, obligations, runs, steps
+from afterrun.runs.schema import leases, obligations, runs
 from afterrun.runs.words import MAX_DEPTH, Work
-from runs.runs_kit import LONG_AGO, Home, child_of, ended_run, running, statuses
+from runs.runs_kit import LONG_AGO, Home, child_of, ended_run, fan_out, running, statuses
 
 ENOUGH = 32 * 2**20
 """Bytes that Python may need to cancel a tree of any size."""
@@ -325,7 +325,7 @@ def test_a_tree_of_50000_runs_is_cancelled_in_one_transaction(
     """A statement a kind, no list of ids, and memory that does not grow with the tree or a part of it."""
     root = _chain(store, below)
     step = store.steps.start(root, "fan out")
-    _fan_out(home, step, store.get(root).root, many)
+    fan_out(home, step, store.get(root).root, many)
     beside = running(store)
     seen: list[Any] = []
     sa.event.listen(store._database._engine, "before_cursor_execute", lambda *call: seen.append(call[3]))
@@ -345,26 +345,6 @@ def test_a_tree_of_50000_runs_is_cancelled_in_one_transaction(
     assert tree is not None
     assert (len(tree.runs), tree.open) == (many + 1, False)
     assert {run.status for run in tree.runs} == {RunStatus.CANCELLED}
-
-
-def _fan_out(home: Home, step: Attempt, root: str, many: int) -> None:
-    """Add children of a step from behind, each running with a step of its own."""
-    made = sorted(new_id() for _ in range(many))
-    run = {"root_id": root, "name": "child", "status": "running", "generation": 1}
-    run |= {"parent_id": step.run, "parent_generation": 1, "parent_step": step.step, "parent_attempt": 1}
-    run |= {"created_at": LONG_AGO, "started_at": LONG_AGO}
-    of = {"generation": 1, "status": "running", "started_at": LONG_AGO}
-    owed = {"generation": 1, "kind": "recording", "subject": "step 1", "root_id": root}
-    with home.behind() as transaction:
-        for table, values in (
-            (runs, run),
-            (generations, {"number": 1, "status": "running", "started_at": LONG_AGO}),
-            (steps, of | {"number": 1, "name": "work", "attempt": 1}),
-            (attempts, of | {"number": 1, "step": 1, "queued_at": LONG_AGO}),
-            (obligations, owed | {"opened_at": LONG_AGO}),
-        ):
-            key = "id" if table is runs else "run_id"
-            transaction.change(sa.insert(table), [values | {key: run} for run in made])
 
 
 def test_an_ended_tree_of_a_restart_goes_whole(home: Home, store: RunStore) -> None:

@@ -109,10 +109,12 @@ def test_rules_of_one_table_are_asked_together_and_each_is_named(tmp_path: Path)
     script = (
         RUNS
         + f"""
-    INSERT INTO runs SELECT value, 'done', {OLD}, NULL FROM json_each('["none", "shut", "one", "two", "each"]');
+    INSERT INTO runs SELECT value, 'done', {OLD}, NULL
+        FROM json_each('["none", "shut", "one", "two", "each"]');
     CREATE TABLE marks (run TEXT, kind TEXT, open INTEGER, until INTEGER);
-    INSERT INTO marks VALUES ('none', 'other', 1, NULL), ('shut', 'kind0', 0, NULL), ('one', 'kind1', 1, {OLD}),
-        ('two', 'kind0', 1, NULL), ('each', 'kind39', 1, NULL), ('each', 'kind1', 1, {NOW + HOUR});
+    INSERT INTO marks VALUES ('none', 'other', 1, NULL), ('shut', 'kind0', 0, NULL),
+        ('one', 'kind1', 1, {OLD}), ('two', 'kind0', 1, NULL), ('each', 'kind39', 1, NULL),
+        ('each', 'kind1', 1, {NOW + HOUR});
     """
     )
     kinds = [(f"k{number}", f'kind = {{ equals = "kind{number}" }}') for number in range(40)]
@@ -137,7 +139,8 @@ def test_a_rule_without_a_condition_holds_beside_others_of_its_table(tmp_path: P
     script = (
         RUNS
         + f"""
-    INSERT INTO runs VALUES ('any', 'done', {OLD}, NULL), ('marked', 'done', {OLD}, NULL), ('free', 'done', {OLD}, NULL);
+    INSERT INTO runs VALUES ('any', 'done', {OLD}, NULL), ('marked', 'done', {OLD}, NULL),
+        ('free', 'done', {OLD}, NULL);
     CREATE TABLE marks (run TEXT, mark TEXT);
     INSERT INTO marks VALUES ('any', NULL), ('marked', 'a');
     """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 
 import sqlalchemy as sa
 
 from afterrun.runs.database import Transaction
 from afterrun.runs.errors import NotFound
 from afterrun.runs.schema import blobs
+from afterrun.runs.side_tables import metadata
 
 
 def address_of(content: bytes) -> str:
@@ -47,3 +49,27 @@ def load(transaction: Transaction, reference: sa.ScalarSelect[int]) -> bytes | N
     """Return the content that a column refers to, or ``None``."""
     found = transaction.value(sa.select(blobs.c.content).where(blobs.c.id == reference))
     return None if found is None else bytes(found)
+
+
+def drop(transaction: Transaction, number: int | None) -> None:
+    """Remove content that a row of this transaction referred to, unless another row refers to it.
+
+    It is locked first, and looked at again by a statement of its own: whoever stored it meanwhile, or is
+    about to, has its row, and whoever comes later stores it anew.
+    """
+    if number is None:
+        return
+    free = sa.and_(blobs.c.id == number, *(~_refers(column) for column in _references()))
+    locked = transaction.dialect.locked(sa.select(blobs.c.id).where(free))
+    if transaction.rows(locked):
+        transaction.change(sa.delete(blobs).where(free))
+
+
+def _refers(column: sa.Column[int]) -> sa.Exists:
+    return sa.exists(sa.select(sa.literal(1)).where(column == blobs.c.id).correlate(blobs))
+
+
+def _references() -> Iterator[sa.Column[int]]:
+    """Yield all columns that refer to content."""
+    for table in metadata.tables.values():
+        yield from (column for column in table.c if column.references(blobs.c.id))

@@ -104,10 +104,14 @@ def finish(
 
 
 def retry(transaction: Transaction, run: str) -> Run:
-    """Queue a run again that failed or ran out of time; its age counts from its next end."""
+    """Queue a run again that failed or ran out of time; its age counts from its next end.
+
+    What it ended with goes, unless something else refers to that.
+    """
     found = hold(transaction, run)
     expect(found, RESUMABLE, "be retried")
     refuse(lineage_block(transaction, run))
+    output = transaction.value(sa.select(runs.c.output_id).where(runs.c.id == run))
     change_run(transaction, run, status=RunStatus.QUEUED, reason=None, output_id=None, **NO_END)
     current = sa.and_(generations.c.run_id == run, generations.c.number == found.generation)
     again = sa.update(generations).where(current).values(status=GenerationStatus.RUNNING, ended_at=None)
@@ -117,6 +121,7 @@ def retry(transaction: Transaction, run: str) -> Run:
     open_work(transaction, found, Work.QUEUED)
     if transaction.rows(UNREAD, {"run": run}):
         open_work(transaction, found, Work.MESSAGE)
+    contents.drop(transaction, output)
     return look_at(transaction, run)
 
 
