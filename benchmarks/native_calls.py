@@ -18,12 +18,10 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
-import sqlalchemy as sa
-
 from _common import header, say
 from afterrun.runs import RunStore
 from pg_server import SUPERUSER, Server
-from runs.read_meter import bytes_read, fill, slim_calls
+from runs.read_meter import bytes_read, fill, slim_calls, statements
 from runs.runs_kit import Home, fan_out, running
 
 SIZES = {"100 B": 100, "4 KiB": 4_096, "1 MiB": 2**20}
@@ -61,18 +59,17 @@ def measure_cancellation(database: str, count: int) -> None:
     with homes(database) as home, home.open() as store:
         root = running(store)
         fan_out(home, store.steps.start(root, "fan out"), root, count - 1)
-        seen: list[int] = []
-        engine = store._database._engine
-        sa.event.listen(engine, "before_cursor_execute", lambda *call: seen.append(len(call[3])))
         tracemalloc.start()
         began = time.perf_counter()
-        ended = store.cancel_tree(root, reason="enough")
+        with statements(store) as seen:
+            ended = store.cancel_tree(root, reason="enough")
         seconds = time.perf_counter() - began
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     if ended != count:
         raise SystemExit(f"cancelled {ended} of {count} runs")
-    say(f"| {database} | {count} | {seconds:.2f} | {len(seen)} | {max(seen)} | {peak / MIB:.1f} |")
+    most = max(len(values) for _, values in seen)
+    say(f"| {database} | {count} | {seconds:.2f} | {len(seen)} | {most} | {peak / MIB:.1f} |")
 
 
 def main() -> None:

@@ -60,11 +60,16 @@ def shape(plan: Node) -> str:
 
 
 def reads_whole(plan: Node, large: Collection[str]) -> list[str]:
-    """Return the steps that read a whole table of these, or a whole index other than one of live runs."""
+    """Return the steps that read a whole table of these, or a whole index other than one of live runs.
+
+    An index of which the first entry is asked for is not read whole.
+    """
     found = []
+    ones = [node for node in nodes(plan) if node["Node Type"] == "Limit" and node["Plan Rows"] == 1]
+    stopped = [id(below) for node in ones for below in node["Plans"]]
     for node in nodes(plan):
         table = node.get("Relation Name")
-        walks = "Index" in node["Node Type"] and "Index Cond" not in node
+        walks = "Index" in node["Node Type"] and "Index Cond" not in node and id(node) not in stopped
         if (node["Node Type"].endswith("Seq Scan") and table in large) or (
             walks and node["Index Name"] not in LIVE_INDEXES and (table is None or table in large)
         ):

@@ -86,14 +86,15 @@ def _received() -> int:
 
 def _from_server(home: Home, call: Call) -> int:
     with home.open() as store:
-        engine = store._database._engine
-        with _statements(engine) as seen:
+        with statements(store) as seen:
             call(store)
         pages = 0
-        with engine.connect() as connection:
+        with store._database._engine.connect() as connection:
             newer = (connection.dialect.server_version_info or (0,)) >= SERIALIZES
             options = "ANALYZE, BUFFERS, FORMAT JSON" + (", SERIALIZE" if newer else "")
             for text, values in seen:
+                if not text.startswith(("SELECT", "WITH")):
+                    continue
                 asked = f"EXPLAIN ({options}) {text}"
                 told = connection.exec_driver_sql(asked, values).scalar_one()[0]
                 parts = [told["Plan"], told.get("Serialization", {})]
@@ -102,13 +103,13 @@ def _from_server(home: Home, call: Call) -> int:
 
 
 @contextmanager
-def _statements(engine: sa.Engine) -> Iterator[list[tuple[str, Any]]]:
-    """Give the SELECT statements that an engine runs meanwhile, with their values."""
+def statements(store: RunStore) -> Iterator[list[tuple[str, Any]]]:
+    """Give the statements that a store runs meanwhile, with their values."""
     seen: list[tuple[str, Any]] = []
+    engine = store._database._engine
 
     def note(_connection: object, _cursor: object, text: str, values: object, *_more: object) -> None:
-        if text.lstrip().startswith(("SELECT", "WITH")):
-            seen.append((text, values))
+        seen.append((text, values))
 
     sa.event.listen(engine, "before_cursor_execute", note)
     try:
