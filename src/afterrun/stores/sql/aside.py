@@ -18,7 +18,8 @@ from afterrun.core.times import Instant
 from afterrun.core.tree import chunks
 from afterrun.profiles.model import Aside, Protection
 from afterrun.stores.sql.dialect import Column
-from afterrun.stores.sql.facts import Facts, RunReader, alike
+from afterrun.stores.sql.facts import Facts
+from afterrun.stores.sql.run_reader import RunReader, alike
 
 
 class SqlAside:
