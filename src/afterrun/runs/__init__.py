@@ -43,6 +43,7 @@ from afterrun.runs.errors import (
 from afterrun.runs.follow_ups import FollowUp
 from afterrun.runs.leases import Lease
 from afterrun.runs.messages import Message
+from afterrun.runs.overview import Overview
 from afterrun.runs.pins import Pin
 from afterrun.runs.policy import DEFAULT_POLICY
 from afterrun.runs.questions import Question
@@ -72,6 +73,7 @@ __all__ = [
     "LeaseHeld",
     "Message",
     "NotFound",
+    "Overview",
     "Pin",
     "Question",
     "Resource",

@@ -75,8 +75,8 @@ class Effects:
         with self._database.writing() as transaction:
             hold_as_owner(transaction, effect.run, epoch)
             row = effect_rows.look(transaction, effect.place)
-            refuse(step_block(transaction, effect_rows.attempt_of(row)))
             expect(row, [EffectStatus.PENDING], "be begun")
+            refuse(step_block(transaction, effect_rows.attempt_of(row)))
             return effect_of(effect_rows.begin(transaction, row, epoch))
 
     def apply(self, effect: Effect, *, receipt: bytes | None = None, epoch: int | None = None) -> Effect:

@@ -19,6 +19,7 @@ from afterrun.runs.leases import Leases
 from afterrun.runs.lineage import lineage_block, step_block
 from afterrun.runs.messages import Messages
 from afterrun.runs.opening import dialect_of
+from afterrun.runs.overview import Overview, overview_of
 from afterrun.runs.pins import Pins
 from afterrun.runs.questions import Approvals, Decisions
 from afterrun.runs.resources import Resources
@@ -208,6 +209,11 @@ class RunStore:
         """Return a run as it is now, without its content. Raises `RunNotFound`."""
         with self._database.reading() as transaction:
             return look_at(transaction, run)
+
+    def view(self, run: str) -> Overview:
+        """Return a run with how much it has and what is open of its own, without content."""
+        with self._database.reading() as transaction:
+            return overview_of(transaction, run)
 
     def newest(
         self, *, status: RunStatus | None = None, before: str | None = None, limit: int = PAGE
