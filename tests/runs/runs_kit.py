@@ -13,10 +13,10 @@ import sqlalchemy as sa
 
 from afterrun import Policy, Report, Retention, SweepOptions
 from afterrun.core.times import DAY, SECOND, Instant, parse_duration
-from afterrun.runs import Attempt, RunStatus, RunStore
+from afterrun.runs import Attempt, Resource, RunStatus, RunStore
 from afterrun.runs.database import Database, Transaction
 from afterrun.runs.opening import dialect_of
-from afterrun.runs.schema import obligations, runs
+from afterrun.runs.schema import blobs, obligations, runs
 from afterrun.runs.side_tables import metadata
 from afterrun.runs.words import OF_RUN, Work
 from fakes import NOW, stand_still
@@ -146,6 +146,18 @@ def running(store: RunStore, *, key: str | None = None, parent: Attempt | None =
     run = store.create("agent", idempotency_key=key, parent=parent).run.id
     store.start(run)
     return run
+
+
+def machine_for(store: RunStore, run: str, *, key: str = "vm", **more: Any) -> Resource:  # noqa: ANN401 - of any option
+    """Ask for a resource of a run, under a request key."""
+    words = {"request_key": key, "fingerprint": "2 cpu", "start": "make vm", "content": b"2 cpu"}
+    return store.resources.ensure(run, "vm", "vm-1.example", **(words | more))
+
+
+def any_address(store: RunStore) -> str:
+    """Return the address of some content."""
+    with store._database.reading() as transaction:
+        return str(transaction.value(sa.select(blobs.c.address).limit(1)))
 
 
 def owe(home: Home, run: str, kind: Work, **more: str | int) -> None:

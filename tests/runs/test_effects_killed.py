@@ -27,7 +27,7 @@ from runs.runs_kit import Home
 pytestmark = pytest.mark.slow
 
 SOAK: Final = os.environ.get("AFTERRUN_SOAK") == "1"
-STRIDE: Final = 1 if SOAK else 4
+STRIDE: Final = 1 if SOAK else 8
 """Of statements, and of a row of equal system calls, every how-manieth is killed."""
 
 

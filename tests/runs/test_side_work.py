@@ -14,7 +14,6 @@ from afterrun.core.times import DAY
 from afterrun.runs import (
     FingerprintMismatch,
     NotFound,
-    Resource,
     RunStatus,
     RunStore,
     StaleEpoch,
@@ -24,7 +23,7 @@ from afterrun.runs import (
 )
 from afterrun.runs.schema import blobs, obligations, runs
 from afterrun.runs.side_tables import managed_resources
-from runs.runs_kit import Home, ended_run, running
+from runs.runs_kit import Home, ended_run, machine_for, running
 from runs.test_run_races import THREADS, at_once
 
 
@@ -257,16 +256,11 @@ def test_a_failed_run_under_a_cancelled_one_is_not_resumed(home: Home, store: Ru
     assert home.verdict(root) == ["expired"]
 
 
-def _ensure(store: RunStore, run: str, *, fingerprint: str = "2 cpu", **more: Any) -> Resource:  # noqa: ANN401 - of any option
-    words = {"request_key": "vm", "fingerprint": fingerprint, "start": "make vm", "content": b"2 cpu"}
-    return store.resources.ensure(run, "vm", "vm-1.example", **(words | more))
-
-
 def test_a_resource_is_asked_for_as_often_as_one_likes(home: Home, store: RunStore) -> None:
     """One run in the tree makes it; the same key gives the same resource, also after its release."""
     run = running(store)
-    resource = _ensure(store, run)
-    assert _ensure(store, run) == resource
+    resource = machine_for(store, run)
+    assert machine_for(store, run) == resource
     assert resource.starter is not None
     starter = store.get(resource.starter)
     assert (starter.name, starter.root, starter.continuation_of) == ("make vm", run, run)
@@ -276,12 +270,12 @@ def test_a_resource_is_asked_for_as_often_as_one_likes(home: Home, store: RunSto
     store.start(starter.id)
     store.finish(starter.id)
     store.finish(run)
-    assert _ensure(store, run) == resource
+    assert machine_for(store, run) == resource
     assert store.resources.held() == [resource]
     assert home.verdict(run) == ["protected", "managed-resource"]
     for _ in range(2):
         store.resources.release(resource)
-    assert _ensure(store, run).released_at is not None
+    assert machine_for(store, run).released_at is not None
     assert store.resources.held() == []
     assert home.verdict(run) == ["expired"]
 
@@ -289,9 +283,9 @@ def test_a_resource_is_asked_for_as_often_as_one_likes(home: Home, store: RunSto
 def test_the_same_request_key_with_another_fingerprint_is_refused(home: Home, store: RunStore) -> None:
     """So is another kind or address; nothing is started then."""
     run = running(store)
-    _ensure(store, run)
+    machine_for(store, run)
     with pytest.raises(FingerprintMismatch, match="a request key of its own"):
-        _ensure(store, run, fingerprint="4 cpu")
+        machine_for(store, run, fingerprint="4 cpu")
     words: dict[str, Any] = {"request_key": "vm", "fingerprint": "2 cpu", "start": "make vm"}
     for kind, address in (("disk", "vm-1.example"), ("vm", "vm-2.example")):
         with pytest.raises(FingerprintMismatch):
@@ -302,7 +296,7 @@ def test_the_same_request_key_with_another_fingerprint_is_refused(home: Home, st
 def test_reconcilers_at_once_start_one_run(home: Home, store: RunStore) -> None:
     """Each gets the one resource."""
     run = running(store)
-    got: list[Any] = at_once(lambda _: _ensure(store, run))
+    got: list[Any] = at_once(lambda _: machine_for(store, run))
     assert len({(one.number, one.starter) for one in got}) == 1
     assert (len(home.rows(runs)), len(home.rows(managed_resources))) == (2, 1)
 
@@ -310,13 +304,13 @@ def test_reconcilers_at_once_start_one_run(home: Home, store: RunStore) -> None:
 def test_a_reconciler_may_start_again_what_failed(store: RunStore) -> None:
     """The same run is queued again; without leave it is only told."""
     run = running(store)
-    resource = _ensure(store, run)
+    resource = machine_for(store, run)
     assert resource.starter is not None
     store.start(resource.starter)
     store.finish(resource.starter, RunStatus.FAILED)
-    _ensure(store, run)
+    machine_for(store, run)
     assert store.get(resource.starter).status is RunStatus.FAILED
-    assert _ensure(store, run, again=True) == resource
+    assert machine_for(store, run, again=True) == resource
     assert store.get(resource.starter).status is RunStatus.QUEUED
 
 
@@ -340,12 +334,12 @@ def test_a_step_that_needs_a_resource_waits_for_the_run_that_makes_it(store: Run
 def test_a_cancelled_tree_takes_the_starter_and_leaves_the_resource(home: Home, store: RunStore) -> None:
     """It may exist, so somebody has to look and release it; nothing more is started for it."""
     run = running(store)
-    resource = _ensure(store, run)
+    resource = machine_for(store, run)
     assert store.cancel_tree(run, reason="stop") == 2
     assert home.verdict(run) == ["protected", "managed-resource"]
-    assert _ensure(store, run, again=True) == resource
+    assert machine_for(store, run, again=True) == resource
     with pytest.raises(WrongState, match="needs no resource"):
-        _ensure(store, run, request_key="other")
+        machine_for(store, run, key="other")
     store.resources.release(resource)
     assert home.verdict(run) == ["expired"]
 
@@ -369,7 +363,7 @@ def test_parts_that_never_were_are_told(store: RunStore) -> None:
     """By what they are."""
     one, other = running(store), running(store)
     turn = store.turns.open(one, "user")
-    resource = _ensure(store, one)
+    resource = machine_for(store, one)
     checkpoint = store.checkpoints.save(one, b"x")
     follow_up = store.follow_ups.add(one, "x")
     calls: tuple[tuple[str, Callable[[], object]], ...] = (
@@ -403,7 +397,7 @@ def test_lists_come_in_pages(store: RunStore) -> None:
         store.turns.open(run, "user")
         store.follow_ups.add(run, "look")
         store.checkpoints.save(run, b"state")
-        _ensure(store, run, request_key=f"vm {number}")
+        machine_for(store, run, key=f"vm {number}")
     parts: tuple[Any, ...] = (store.turns, store.follow_ups, store.checkpoints)
     for part in parts:
         assert [one.number for one in part.of(run, limit=2)] == [1, 2]
