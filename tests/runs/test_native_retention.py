@@ -154,6 +154,7 @@ def test_rows_of_every_table_go_with_their_run(home: Home, store: RunStore) -> N
 def _any_row(table: sa.Table, run: str) -> dict[str, Any]:
     """Return a row of a run, closed where a table tells open from closed."""
     closed = {"status": "cancelled", "ended_at": LONG_AGO, "run_id": run, "generation": 1, "released_at": 1}
+    closed |= {"consumed_at": LONG_AGO, "answered_at": LONG_AGO, "began_at": LONG_AGO}
     chosen = closed | {"acknowledged_at": 2, "delivered_at": 1, "resumable": 0, "epoch": 1, "needs": 2}
     row: dict[str, Any] = {}
     for column in table.columns:
