@@ -5,13 +5,13 @@ its steps' attempts, restarts, continuations. **generation**: one execution of a
 continue-as-new. **step**, **attempt**: a piece of a generation's work, and one try at it. **task**: a piece
 of a plan, with what it needs. **lease**: what keeps one owner a run; its **epoch** fences off the owner
 before. **obligation**: a row for each piece of open work; retention asks for these alone. **content**: bytes,
-stored once, whoever has them.
+stored once, whoever has them, and sealed. **display**: what may be shown of content.
 
 ::
 
     from afterrun.runs import RunStore
 
-    with RunStore.open("agent.sqlite") as store:
+    with RunStore.open("agent.sqlite", sealing="off") as store:
         run = store.create("greet", content=b"hello").run
         store.start(run.id)
         step = store.steps.start(run.id, "think")
@@ -22,21 +22,27 @@ This package imports the core, SQLAlchemy and Alembic, and nothing of stores, pr
 retention is that of every engine, by ``profiles/native.toml``.
 """
 
+from afterrun.runs.contents import Display
 from afterrun.runs.creation import Created
 from afterrun.runs.errors import (
     Block,
     KeySpent,
     LeaseHeld,
+    NoSealingKey,
     NotFound,
+    PayloadUnreadable,
     RunError,
     RunNotFound,
     SchemaTooNew,
+    SealedStore,
     StaleEpoch,
     UpgradeNeeded,
     UpgradeRefused,
     WorkBlocked,
+    WrongSealingKey,
     WrongState,
 )
+from afterrun.runs.keys import Key, Keys
 from afterrun.runs.leases import Lease
 from afterrun.runs.pins import Pin
 from afterrun.runs.policy import DEFAULT_POLICY
@@ -55,10 +61,15 @@ __all__ = [
     "AttemptStatus",
     "Block",
     "Created",
+    "Display",
+    "Key",
     "KeySpent",
+    "Keys",
     "Lease",
     "LeaseHeld",
+    "NoSealingKey",
     "NotFound",
+    "PayloadUnreadable",
     "Pin",
     "Question",
     "Result",
@@ -68,6 +79,7 @@ __all__ = [
     "RunStatus",
     "RunStore",
     "SchemaTooNew",
+    "SealedStore",
     "StaleEpoch",
     "Step",
     "StepStatus",
@@ -79,5 +91,6 @@ __all__ = [
     "UpgradeRefused",
     "Work",
     "WorkBlocked",
+    "WrongSealingKey",
     "WrongState",
 ]

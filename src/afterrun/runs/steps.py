@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from afterrun.core.times import micros, to_datetime
 from afterrun.runs import contents
 from afterrun.runs.access import expect, hold_as_owner, look_at
+from afterrun.runs.contents import Display
 from afterrun.runs.database import Database, Transaction, Values
 from afterrun.runs.errors import NotFound, WrongState
 from afterrun.runs.labels import label
@@ -118,10 +119,16 @@ class Steps:
             return [_step(row) for row in transaction.rows(wanted)]
 
     def output_of(self, step: Step) -> bytes | None:
-        """Return what the current attempt at a step ended with, or ``None``."""
-        reference = sa.select(attempts.c.output_id).where(_is(step.current)).scalar_subquery()
+        """Return exactly what the current attempt at a step ended with. Raises `PayloadUnreadable`."""
+        reference, target = _output(step)
         with self._database.reading() as transaction:
-            return contents.load(transaction, reference)
+            return contents.load(transaction, reference, run=step.run, target=target)
+
+    def display_of(self, step: Step) -> Display | None:
+        """Return what may be shown of that; it needs no key."""
+        reference, target = _output(step)
+        with self._database.reading() as transaction:
+            return contents.show(transaction, reference, run=step.run, target=target)
 
     def _current(self, transaction: Transaction, attempt: Attempt, epoch: int | None) -> Run:
         """Hold the run of a step's current attempt, which may end it also while the run waits or parks."""
@@ -131,6 +138,11 @@ class Steps:
             raise WrongState(f"the attempt is over: {block.sentence}", status=block.reason)
         refuse(block)
         return run
+
+
+def _output(step: Step) -> tuple[sa.ScalarSelect[int], str]:
+    reference = sa.select(attempts.c.output_id).where(_is(step.current)).scalar_subquery()
+    return reference, f"output of attempt {step.attempt} at step {step.number}"
 
 
 def _queue(transaction: Transaction, run: Run, attempt: Attempt, retry_in: timedelta) -> Attempt:

@@ -14,8 +14,8 @@ from afterrun.runs.database import Database, Transaction
 from afterrun.runs.errors import SchemaTooNew, UpgradeNeeded, UpgradeRefused
 from afterrun.runs.side_tables import metadata
 
-NEWEST: Final = "0002"
-REVISIONS: Final = ("0001", NEWEST)
+NEWEST: Final = "0003"
+REVISIONS: Final = ("0001", "0002", NEWEST)
 """All revisions, oldest first. A test holds them against the files."""
 
 VERSION_TABLE: Final = "afterrun_version"
@@ -28,7 +28,7 @@ LOCK: Final = 0x61667465_7272756E
 ONE_AT_A_TIME: Final = threading.Lock()
 """Alembic hands its revisions what they work on through the module that they import."""
 
-CHANGED: Final = {"0002": ("generations", "steps", "attempts")}
+CHANGED: Final = {"0002": ("generations", "steps", "attempts"), "0003": ("blobs",)}
 """Tables that a revision reads or rewrites as a whole."""
 
 known = sa.MetaData()
@@ -80,7 +80,7 @@ def make_ready(database: Database, *, migrate: bool) -> Upgrade | None:
         if wanted.before is None:
             _refuse_strangers(transaction)
         else:
-            _refuse_while_leased(transaction)
+            refuse_while_leased(transaction)
         notes = _migrate(transaction, NEWEST)
         return Upgrade(before=wanted.before, after=wanted.after, rows=wanted.rows, notes=tuple(notes))
 
@@ -130,7 +130,8 @@ def _refuse_strangers(transaction: Transaction) -> None:
         )
 
 
-def _refuse_while_leased(transaction: Transaction) -> None:
+def refuse_while_leased(transaction: Transaction) -> None:
+    """Refuse to rewrite a store while runners are at work. Raises `UpgradeRefused`."""
     held = sa.and_(leases.c.released_at.is_(None), leases.c.until > transaction.now)
     count = transaction.value(sa.select(sa.func.count()).select_from(leases).where(held))
     if count:
@@ -151,7 +152,9 @@ def _migrate(transaction: Transaction, target: str) -> list[str]:
     schema = transaction.dialect.schema
     config = Config()
     config.set_main_option("script_location", MIGRATIONS)
-    config.attributes.update(schema=schema, now=transaction.now, notes=notes)
+    config.attributes.update(
+        schema=schema, now=transaction.now, notes=notes, no_bytes=transaction.dialect.no_bytes
+    )
     scripts = ScriptDirectory.from_config(config)
 
     def revisions(before: Any, _: object) -> Any:  # noqa: ANN401 - Alembic's own
