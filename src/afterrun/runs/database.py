@@ -26,6 +26,10 @@ class Dialect(Protocol):
 
     schema: str | None
     no_bytes: str
+    locks_rows: bool
+    """Whether rows are locked one by one; otherwise who writes has the whole store."""
+    clock: sa.ColumnElement[Any]
+    """The time as `now` tells it, as a column of a statement; NULL where the database has no clock."""
 
     def engine(self) -> sa.Engine:
         """Return the engine, with no connection made yet."""
@@ -111,6 +115,11 @@ class Transaction:
         if made is None:
             made = self._database.statements[make] = make(self.dialect)
         return made
+
+    def tell(self, now: Instant | None) -> None:
+        """Take the time of the database's clock, if a statement has brought it along."""
+        if now is not None and self._clock is None:
+            self.__dict__.setdefault("now", now)
 
     def rows(self, statement: sa.Executable, values: Values | None = None) -> Sequence[sa.Row[Any]]:
         """Run a statement and return all its rows."""

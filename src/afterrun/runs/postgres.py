@@ -19,7 +19,8 @@ SCHEMA: Final = "afterrun"
 PARAMETER: Final = "schema"
 """Parameter of a URL that names it; it is ours, and not given to the server."""
 
-CLOCK: Final = sa.text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)")
+NOW: Final = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+CLOCK: Final = sa.text(f"SELECT {NOW}")
 CLASSES: Final = {
     "08": "lost-connection",
     "23": "constraint",
@@ -36,6 +37,8 @@ class Postgres:
     """One schema. Writers of different trees do not wait for each other."""
 
     no_bytes = "''::bytea"
+    locks_rows = True
+    clock: sa.ColumnElement[Any] = sa.literal_column(NOW)
 
     def __init__(self, url: URL) -> None:
         """Take the URL of a server. Raises `UsageError` where the driver is missing."""

@@ -50,6 +50,8 @@ class SQLite:
 
     schema: str | None = None
     no_bytes = "x''"
+    locks_rows = False
+    clock: sa.ColumnElement[Any] = sa.null()
 
     def __init__(self, path: Path) -> None:
         """Take a path. Raises `StoreUnreadable` where SQLite is too old for strict tables."""

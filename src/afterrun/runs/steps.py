@@ -17,6 +17,7 @@ from afterrun.runs.labels import label
 from afterrun.runs.lineage import lineage_block, refuse, step_block
 from afterrun.runs.numbers import next_number
 from afterrun.runs.obligations import close_work, open_work
+from afterrun.runs.recording import record
 from afterrun.runs.schema import attempts, steps
 from afterrun.runs.scrub import scrub
 from afterrun.runs.views import Attempt, Run, Step, moment
@@ -55,6 +56,14 @@ class Steps:
             _insert(transaction, attempt, status=AttemptStatus.RUNNING, queued_at=now, started_at=now)
             _record(transaction, found, attempt)
         return attempt
+
+    def record(self, run: str, name: str, *, output: bytes | None = None, epoch: int | None = None) -> Step:
+        """Record a step of a running run that is done already, in one transaction; return it.
+
+        For a step without effects: until then nothing says that it was begun, and it may be done again.
+        """
+        with self._database.writing() as transaction:
+            return record(transaction, run, name, output=output, epoch=epoch)
 
     def complete(self, attempt: Attempt, *, output: bytes | None = None, epoch: int | None = None) -> None:
         """End a step with the output of its current attempt."""
