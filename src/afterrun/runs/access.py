@@ -42,10 +42,10 @@ def hold(transaction: Transaction, run: str) -> Run:
 def lock_tree(transaction: Transaction, run: str) -> None:
     """Lock the root of a run's tree, which is the same for ever; what is read afterwards is as it is now."""
     if transaction.dialect.locks_rows:
-        transaction.rows(transaction.prepared(_top), {"run": run})
+        transaction.direct(_top, {"run": run})
 
 
-def _top(dialect: Dialect) -> sa.Executable:
+def _top(dialect: Dialect) -> sa.ClauseElement:
     aside = runs.alias("aside")
     root = sa.select(aside.c.root_id).where(aside.c.id == sa.bindparam("run")).scalar_subquery()
     return dialect.locked(sa.select(runs.c.id).where(runs.c.id == root))
@@ -74,11 +74,16 @@ def refuse_stale(held: Collection[int], epoch: int | None) -> None:
 
 def expect(run: Run, statuses: Iterable[RunStatus], doing: str) -> None:
     """Refuse to go on with a run in another state. Raises `WrongState`."""
+    refuse_state(run.status, statuses, doing)
+
+
+def refuse_state(status: str, statuses: Iterable[RunStatus], doing: str) -> None:
+    """Refuse to go on with a run in another state. Raises `WrongState`."""
     wanted = tuple(statuses)
-    if run.status not in wanted:
+    if status not in wanted:
         raise WrongState(
-            f"a run that is {run.status} cannot {doing}: it would have to be {' or '.join(wanted)}",
-            status=run.status,
+            f"a run that is {status} cannot {doing}: it would have to be {' or '.join(wanted)}",
+            status=status,
         )
 
 

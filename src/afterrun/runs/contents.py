@@ -44,13 +44,13 @@ def store(transaction: Transaction, content: bytes | None) -> int | None:
         return None
     sealing = transaction.sealing
     address = sealing.address(content)
-    [found] = transaction.rows(transaction.prepared(_reserve), {"address": address})
-    if found.id is None:
-        return _put(transaction, int(found.new), address, content)
-    if found.key_id != sealing.key_id:
-        sealed = sealing.seal(found.id, address, content)
-        transaction.change(sa.update(blobs).where(blobs.c.id == found.id), sealed._asdict())
-    return int(found.id)
+    [(found, key_id, new)] = transaction.direct(_reserve, {"address": address})
+    if found is None:
+        return _put(transaction, int(new), address, content)
+    if key_id != sealing.key_id:
+        sealed = sealing.seal(found, address, content)
+        transaction.change(sa.update(blobs).where(blobs.c.id == found), sealed._asdict())
+    return int(found)
 
 
 def find(transaction: Transaction, address: str) -> int:
@@ -138,7 +138,7 @@ def _put(transaction: Transaction, number: int, address: str, content: bytes) ->
         "content": sealed.content,
         "store": sealing.store_id,
     }
-    put = transaction.rows(transaction.prepared(_insert), values)
+    put = transaction.direct(_insert, values)
     if not put:
         raise NoSealingKey(
             "the run store was sealed since this process opened it: open it again, with its key"
@@ -146,11 +146,11 @@ def _put(transaction: Transaction, number: int, address: str, content: bytes) ->
     return int(put[0][0])
 
 
-def _reserve(dialect: Dialect) -> sa.Executable:
+def _reserve(dialect: Dialect) -> sa.ClauseElement:
     return dialect.reserve(blobs)
 
 
-def _insert(dialect: Dialect) -> sa.Executable:
+def _insert(dialect: Dialect) -> sa.ClauseElement:
     """Return the insert of a blob, as long as the store is the one that its sealing was made for."""
     values = [sa.bindparam(name, type_=blobs.c[name].type) for name in VALUES]
     known = sa.select(*values).where(store_identity.c.store_id == sa.bindparam("store"))

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 
 from afterrun.core.errors import StoreFailure
 from afterrun.core.times import Instant
+from afterrun.runs.direct import Direct
 from afterrun.runs.errors import NoSealingKey
 from afterrun.runs.sealing import Sealing
 
@@ -19,6 +20,8 @@ Clock: TypeAlias = Callable[[], Instant]
 """Tells the time in microseconds since 1970, UTC."""
 
 Values: TypeAlias = Mapping[str, object]
+Make: TypeAlias = "Callable[[Dialect], sa.ClauseElement]"
+"""Makes a statement for a dialect. Each is a function of a module, by which the statement is remembered."""
 
 
 class Dialect(Protocol):
@@ -52,10 +55,10 @@ class Dialect(Protocol):
         The row is locked then, also against retention.
         """
 
-    def reserve(self, table: sa.Table) -> sa.Executable:
+    def reserve(self, table: sa.Table) -> sa.ClauseElement:
         """Return what finds the blob at ``:address`` and locks it, or else takes the number of a new one.
 
-        Its row has ``id`` and ``key_id``, or else ``new``.
+        Its row is (number, key id, ``None``), or (``None``, ``None``, new number).
         """
 
     def hold_table(self, connection: sa.Connection, table: sa.Table) -> None:
@@ -109,12 +112,18 @@ class Transaction:
         """Say whether content can be stored and opened."""
         return self._database.sealing is not None
 
-    def prepared(self, make: Callable[[Dialect], sa.Executable]) -> sa.Executable:
-        """Return a statement that depends on the dialect alone. It is made once: that takes long."""
+    def direct(self, make: Make, values: Values) -> Sequence[tuple[Any, ...]]:
+        """Run a statement that depends on the dialect alone, and return its rows as the driver gives them.
+
+        It is made once for the store, and goes to the driver as it is.
+        """
         made = self._database.statements.get(make)
         if made is None:
-            made = self._database.statements[make] = make(self.dialect)
-        return made
+            made = self._database.write(make)
+        try:
+            return made.run(self.connection, values)
+        except self._database.driver_error as error:
+            raise sa.exc.DBAPIError("", None, error, hide_parameters=True) from None
 
     def tell(self, now: Instant | None) -> None:
         """Take the time of the database's clock, if a statement has brought it along."""
@@ -151,13 +160,20 @@ class Database:
         self.dialect = dialect
         self.clock = clock
         self.sealing: Sealing | None = None
-        self.statements: dict[Callable[[Dialect], sa.Executable], sa.Executable] = {}
+        self.statements: dict[Make, Direct] = {}
         self._engine = dialect.engine()
+        self.driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
         self._local = threading.local()
 
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+    def write(self, make: Make) -> Direct:
+        """Write a statement as the driver takes it, and remember it."""
+        made = Direct.of(make(self.dialect), self._engine, self.dialect.schema)
+        self.statements[make] = made
+        return made
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
@@ -178,6 +194,7 @@ class Database:
         self._local.busy = True
         try:
             with self._engine.connect() as connection:
+                connection.begin()
                 self.dialect.begin(connection, writing=writing)
                 yield Transaction(connection, self)
                 if writing:

@@ -52,12 +52,12 @@ def lineage_block(transaction: Transaction, run: str, *, room: int = 0) -> Block
     return lineage_fault(transaction.rows(CHAIN, {"run": run}), room=room)
 
 
-def lineage_fault(chain: Sequence[sa.Row[Any]], *, room: int = 0) -> Block | None:
-    """Say what is wrong with a chain of runs, from one up to its root; each row is a link of `chain_of`."""
+def lineage_fault(chain: Sequence[Any], *, room: int = 0) -> Block | None:
+    """Say what is wrong with a chain of runs, from one up to its root, by what `chain_of` told of each."""
     return next(_faults(chain, room), None)
 
 
-def _faults(chain: Sequence[sa.Row[Any]], room: int) -> Iterator[Block]:
+def _faults(chain: Sequence[Any], room: int) -> Iterator[Block]:
     if not chain:
         yield Block("missing-run", "there is no such run")
         return

@@ -6,26 +6,37 @@ asked in one statement, once the tree is held, and then three rows are written.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
 from afterrun.core.times import to_datetime
 from afterrun.runs import contents
-from afterrun.runs.access import expect, lock_tree, refuse_stale
+from afterrun.runs.access import lock_tree, refuse_stale, refuse_state
 from afterrun.runs.database import Dialect, Transaction
+from afterrun.runs.direct import insert_of
 from afterrun.runs.errors import RunNotFound
 from afterrun.runs.labels import label
 from afterrun.runs.lineage import chain_of, lineage_fault, refuse
 from afterrun.runs.schema import attempts, leases, runs, steps
-from afterrun.runs.views import COLUMNS, Step, run_of
+from afterrun.runs.views import Step
 from afterrun.runs.words import AttemptStatus, RunStatus, StepStatus
 
 FIRST: Final = 1
 """The number of the only attempt."""
 
-INSERT_STEP: Final = sa.insert(steps)
-INSERT_ATTEMPT: Final = sa.insert(attempts)
+
+class Asked(NamedTuple):
+    """A link of the chain from a run upwards, with what the run itself is: the same in every row."""
+
+    link: str
+    link_status: str
+    above: str | None
+    status: str
+    generation: int
+    epoch: int | None
+    last: int | None
+    clock: int | None
 
 
 def record(
@@ -33,24 +44,24 @@ def record(
 ) -> Step:
     """Record a step of a running run that is completed, with its output."""
     label("name of a step", name)
-    lock_tree(transaction, run)
-    rows = transaction.rows(transaction.prepared(_state), {"run": run})
-    if not rows:
-        raise RunNotFound(run)
-    found = run_of(rows[0])
-    transaction.tell(rows[0].clock)
-    refuse_stale({rows[0].epoch} - {None}, epoch)
-    refuse(lineage_fault(rows))
-    expect(found, [RunStatus.RUNNING], "begin a step")
+    found = _allowed(transaction, run, epoch)
     now = transaction.now
-    number = (rows[0].last or 0) + 1
-    content = contents.store(transaction, output)
-    place = {"run_id": run, "generation": found.generation}
-    step = {"number": number, "name": name, "status": StepStatus.COMPLETED, "attempt": FIRST}
-    transaction.change(INSERT_STEP, {**place, **step, "started_at": now, "ended_at": now})
-    times = {"queued_at": now, "started_at": now, "ended_at": now}
-    attempt = {"step": number, "number": FIRST, "status": AttemptStatus.COMPLETED, "output_id": content}
-    transaction.change(INSERT_ATTEMPT, {**place, **attempt, **times})
+    number = (found.last or 0) + 1
+    values = {
+        "run_id": run,
+        "generation": found.generation,
+        "name": name,
+        "status": StepStatus.COMPLETED.value,
+        "step": number,
+        "attempt": FIRST,
+        "output_id": contents.store(transaction, output),
+        "queued_at": now,
+        "started_at": now,
+        "ended_at": now,
+    }
+    transaction.direct(_insert_step, {**values, "number": number})
+    transaction.direct(_insert_attempt, {**values, "number": FIRST})
+    moment = to_datetime(now)
     return Step(
         run=run,
         generation=found.generation,
@@ -59,9 +70,23 @@ def record(
         status=StepStatus.COMPLETED,
         attempt=FIRST,
         attempt_status=AttemptStatus.COMPLETED,
-        started_at=to_datetime(now),
-        ended_at=to_datetime(now),
+        started_at=moment,
+        ended_at=moment,
     )
+
+
+def _allowed(transaction: Transaction, run: str, epoch: int | None) -> Asked:
+    """Hold a run's tree, and make sure that its owner may record a step now."""
+    lock_tree(transaction, run)
+    rows = [Asked(*row) for row in transaction.direct(_state, {"run": run})]
+    if not rows:
+        raise RunNotFound(run)
+    found = rows[0]
+    transaction.tell(found.clock)
+    refuse_stale(() if found.epoch is None else (found.epoch,), epoch)
+    refuse(lineage_fault(rows))
+    refuse_state(found.status, (RunStatus.RUNNING,), "begin a step")
+    return found
 
 
 def _state(dialect: Dialect) -> sa.Select[Any]:
@@ -71,6 +96,16 @@ def _state(dialect: Dialect) -> sa.Select[Any]:
     last = last.where(steps.c.run_id == runs.c.id, steps.c.generation == runs.c.generation)
     held = sa.and_(leases.c.run_id == runs.c.id, leases.c.released_at.is_(None))
     source = chain.join(runs, runs.c.id == sa.bindparam("run")).outerjoin(leases, held)
-    columns = *COLUMNS, leases.c.epoch, last.scalar_subquery().label("last"), dialect.clock.label("clock")
-    links = chain.c.id.label("link"), chain.c.status.label("link_status"), chain.c.above
-    return sa.select(*columns, *links).select_from(source).order_by(chain.c.place)
+    links = chain.c.id, chain.c.status, chain.c.above
+    columns = runs.c.status, runs.c.generation, leases.c.epoch, last.scalar_subquery(), dialect.clock
+    return sa.select(*links, *columns).select_from(source).order_by(chain.c.place)
+
+
+def _insert_step(_: Dialect) -> sa.Insert:
+    columns = ("run_id", "generation", "number", "name", "status", "attempt", "started_at", "ended_at")
+    return insert_of(steps, *columns)
+
+
+def _insert_attempt(_: Dialect) -> sa.Insert:
+    times = ("queued_at", "started_at", "ended_at")
+    return insert_of(attempts, "run_id", "generation", "step", "number", "status", "output_id", *times)
