@@ -22,7 +22,7 @@ HEX: Final = "0123456789abcdef"
 URL64: Final = ALNUM + "-_"
 B64: Final = ALNUM + "+/"
 
-FORMATS: Final[dict[str, tuple[object, ...]]] = {
+FORMATS: Final[dict[str, tuple[str | tuple[str, int], ...]]] = {
     "github-pat": ("ghp_", (ALNUM, 36)),
     "github-oauth": ("gho_", (ALNUM, 36)),
     "github-app": ("ghs_", (ALNUM, 36)),
@@ -116,8 +116,8 @@ def token(rng: random.Random, kind: str) -> str:
     return made if made[-1].isalnum() else made[:-1] + "7"
 
 
-def _random(rng: random.Random, piece: object) -> str:
-    alphabet, length = piece  # type: ignore[misc]
+def _random(rng: random.Random, piece: tuple[str, int]) -> str:
+    alphabet, length = piece
     return "".join(rng.choices(alphabet, k=length))
 
 

@@ -81,9 +81,8 @@ def test_a_secret_at_the_cut_is_never_shown_in_part() -> None:
 def test_a_private_key_that_is_longer_than_the_window_is_not_shown() -> None:
     """Its end is not looked for: it goes up to where the text is cut."""
     body = "MIIabc/" * 8_000
-    shown = display_of(
-        f"key:\n-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----".encode()
-    )
+    whole = f"key:\n-----BEGIN RSA PRIVATE KEY-----\n{body}\n-----END RSA PRIVATE KEY-----"
+    shown = display_of(whole.encode())
     assert shown == f"key:\n{GONE}{CUT}"
 
 

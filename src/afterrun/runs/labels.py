@@ -20,9 +20,7 @@ def label(what: str, text: str, *, longest: int = LONGEST) -> str:
     """Return a label that is fit to be stored as it is. Raises `UsageError`, which does not repeat it."""
     _check(what, text, longest)
     if scrub_text(text) != text:
-        raise UsageError(
-            f"the {what} is stored in the clear and looks like a secret: hand it over as content"
-        )
+        raise UsageError(f"the {what} is stored in the clear and looks like a secret: give it as content")
     return text
 
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from afterrun.runs.scrub_formats import HOOK, SHORTEST, TOKEN
 from afterrun.runs.scrub_names import LONGEST as LONGEST_NAME
 from afterrun.runs.scrub_names import STEMS, Tells, tells
-from afterrun.runs.scrub_values import BEHIND, LINE, OPTION, PAIR, Value, is_secret, value_at
+from afterrun.runs.scrub_values import BEHIND, LINE, OPENING, OPTION, PAIR, SCHEMA, Value, is_secret, value_at
 
 LONGEST: Final = 240
 """Characters of a reason that are stored; as many as of any error message."""
@@ -204,7 +204,7 @@ def _spoken(flat: bytes, start: int, name: bytes) -> Tells:
 def _value(flat: bytes, name: bytes, told: Tells, behind: re.Match[bytes]) -> Span | None:
     close = behind["close"] or b""
     at = behind.end()
-    if flat[at : at + 1] in (b"{", b"[") and told is not Tells.SECRET:
+    if flat[at : at + 1] in OPENING and (told is not Tells.SECRET or SCHEMA.match(flat, at)):
         return None
     if not close and name.lower() in HEADERS:  # a header is the whole line
         line = LINE.match(flat, at)

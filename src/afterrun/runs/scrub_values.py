@@ -29,6 +29,11 @@ SCHEME: Final = re.compile(rb"(?i)(?:bearer|basic|token|digest|apikey|negotiate)
 BARE: Final = re.compile(rb"[^\s\"'`,;&<>{}()\[\]\\]+")
 LINE: Final = re.compile(rb"[^\r\n\"'`\\]+")
 BRACKETS: Final = re.compile(rb"[{}\[\]]")
+SCHEMA: Final = re.compile(
+    rb"\{\s{0,8}\\{0,7}\"(?:type|\$ref|title|description|anyOf|oneOf|allOf|enum|format|default)\\{0,7}\""
+)
+"""How JSON Schema describes a value: there is none."""
+
 OPENING: Final = (b"{", b"[")
 
 ABSENT: Final = (
