@@ -104,8 +104,8 @@ def test_keys_are_those_of_a_step_and_a_name_and_tell_nothing(store: RunStore, s
 
 def test_what_is_known_not_to_have_happened_may_be_begun_again(store: RunStore, step: Attempt) -> None:
     """Or it is given up; a later proposal takes it up again, since it never happened."""
-    failed = store.effects.fail(_begun(store, step), reason="refused: token=hunter2")
-    assert (failed.status, failed.reason) == (EffectStatus.PENDING, "refused: token=[removed]")
+    failed = store.effects.fail(_begun(store, step), reason="refused: password=hunter2")
+    assert (failed.status, failed.reason) == (EffectStatus.PENDING, "refused: password=[removed]")
     begun = store.effects.begin(failed)
     given_up = store.effects.fail(begun, reason="closed", again=False)
     assert given_up.status is EffectStatus.CANCELLED

@@ -229,7 +229,7 @@ def test_what_runs_said_and_promised_is_upgraded_with_its_rows(empty_home: Home)
     _second_store(empty_home)
     told = RunStore.pending(empty_home.location)
     assert told is not None
-    assert (told.before, told.rows) == ("0002", 12)
+    assert (told.before, told.rows) == ("0002", 13)
     with empty_home.open() as store:
         assert [(one.number, one.read_by) for one in store.messages.of(LOOP)] == [(1, None), (2, None)]
         assert [row["generation"] for row in empty_home.rows(messages)] == [2, None]
