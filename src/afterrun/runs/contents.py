@@ -34,9 +34,10 @@ class Display:
         return self.text is not None and self.text.endswith(CUT)
 
 
-def store(transaction: Transaction, content: bytes | None) -> int | None:
+def store(transaction: Transaction, content: bytes | None, *, number: int | None = None) -> int | None:
     """Return the number of content, stored now unless it is there; of no content, ``None``.
 
+    ``number`` is one that was taken for it already; it gets that unless it is there.
     The row is locked where it is there already, so that retention cannot take it before the caller's
     reference is committed. Content that an older key seals is sealed anew. Raises `NoSealingKey`.
     """
@@ -44,11 +45,14 @@ def store(transaction: Transaction, content: bytes | None) -> int | None:
         return None
     sealing = transaction.sealing
     address = sealing.address(content)
-    [(found, key_id, new)] = transaction.direct(_reserve, {"address": address})
-    if found is None:
-        return _put(transaction, int(new), address, content)
+    found: Any = None
+    key_id: str | None = None
+    if number is None:
+        [(found, key_id, number)] = transaction.direct(_reserve, {"address": address})
+    if number is not None:
+        found, key_id = _put(transaction, number, address, content)
     if key_id != sealing.key_id:
-        sealed = sealing.seal(found, address, content)
+        sealed = sealing.seal(int(found), address, content)
         transaction.change(sa.update(blobs).where(blobs.c.id == found), sealed._asdict())
     return int(found)
 
@@ -122,8 +126,8 @@ def _referred(
     return row
 
 
-def _put(transaction: Transaction, number: int, address: str, content: bytes) -> int:
-    """Store new content; another transaction may have been first, and then it is that one's."""
+def _put(transaction: Transaction, number: int, address: str, content: bytes) -> tuple[int, str | None]:
+    """Store content unless it is there; return its number, and the id of the key that seals it."""
     sealing = transaction.sealing
     display = display_of(content)
     sealed = sealing.seal(number, address, content)
@@ -143,7 +147,8 @@ def _put(transaction: Transaction, number: int, address: str, content: bytes) ->
         raise NoSealingKey(
             "the run store was sealed since this process opened it: open it again, with its key"
         )
-    return int(put[0][0])
+    found, key_id = put[0]
+    return int(found), key_id
 
 
 def _reserve(dialect: Dialect) -> sa.ClauseElement:
@@ -155,4 +160,4 @@ def _insert(dialect: Dialect) -> sa.ClauseElement:
     values = [sa.bindparam(name, type_=blobs.c[name].type) for name in VALUES]
     known = sa.select(*values).where(store_identity.c.store_id == sa.bindparam("store"))
     put = dialect.upsert(blobs, ["address"], ["address"]).from_select(list(VALUES), known)
-    return put.returning(blobs.c.id)
+    return put.returning(blobs.c.id, blobs.c.key_id)

@@ -31,6 +31,8 @@ class Dialect(Protocol):
     no_bytes: str
     locks_rows: bool
     """Whether rows are locked one by one; otherwise who writes has the whole store."""
+    inserts_together: bool
+    """Whether one statement may insert into several tables."""
     clock: sa.ColumnElement[Any]
     """The time as `now` tells it, as a column of a statement; NULL where the database has no clock."""
 
@@ -60,6 +62,9 @@ class Dialect(Protocol):
 
         Its row is (number, key id, ``None``), or (``None``, ``None``, new number).
         """
+
+    def new_number(self, table: sa.Table) -> sa.ColumnElement[Any]:
+        """Return the number of a new blob as a column of a statement; NULL where `reserve` is as fast."""
 
     def hold_table(self, connection: sa.Connection, table: sa.Table) -> None:
         """Keep all others from writing a table until the transaction ends."""
@@ -120,10 +125,7 @@ class Transaction:
         made = self._database.statements.get(make)
         if made is None:
             made = self._database.write(make)
-        try:
-            return made.run(self.connection, values)
-        except self._database.driver_error as error:
-            raise sa.exc.DBAPIError("", None, error, hide_parameters=True) from None
+        return made.run(self.connection, values)
 
     def tell(self, now: Instant | None) -> None:
         """Take the time of the database's clock, if a statement has brought it along."""
@@ -201,5 +203,7 @@ class Database:
                     connection.commit()
         except sa.exc.DBAPIError as error:
             raise self.dialect.failure(error) from None
+        except self.driver_error as error:
+            raise self.dialect.failure(sa.exc.DBAPIError("", None, error, hide_parameters=True)) from None
         finally:
             self._local.busy = False

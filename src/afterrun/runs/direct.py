@@ -42,6 +42,8 @@ class Direct:
             cursor.close()
 
 
-def insert_of(table: sa.Table, *names: str) -> sa.Insert:
-    """Return the insert of one row with these columns."""
-    return sa.insert(table).values({name: sa.bindparam(name, type_=table.c[name].type) for name in names})
+def insert_of(table: sa.Table, *names: str, **others: str) -> sa.Insert:
+    """Return the insert of one row with these columns; ``others`` are those whose value has another name."""
+    named = {**dict(zip(names, names, strict=True)), **others}
+    values = {column: sa.bindparam(name, type_=table.c[column].type) for column, name in named.items()}
+    return sa.insert(table).values(values)

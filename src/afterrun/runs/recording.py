@@ -18,7 +18,7 @@ from afterrun.runs.direct import insert_of
 from afterrun.runs.errors import RunNotFound
 from afterrun.runs.labels import label
 from afterrun.runs.lineage import chain_of, lineage_fault, refuse
-from afterrun.runs.schema import attempts, leases, runs, steps
+from afterrun.runs.schema import attempts, blobs, leases, runs, steps
 from afterrun.runs.views import Step
 from afterrun.runs.words import AttemptStatus, RunStatus, StepStatus
 
@@ -37,6 +37,7 @@ class Asked(NamedTuple):
     epoch: int | None
     last: int | None
     clock: int | None
+    new: int | None
 
 
 def record(
@@ -54,13 +55,16 @@ def record(
         "status": StepStatus.COMPLETED.value,
         "step": number,
         "attempt": FIRST,
-        "output_id": contents.store(transaction, output),
+        "output_id": contents.store(transaction, output, number=found.new),
         "queued_at": now,
         "started_at": now,
         "ended_at": now,
     }
-    transaction.direct(_insert_step, {**values, "number": number})
-    transaction.direct(_insert_attempt, {**values, "number": FIRST})
+    if transaction.dialect.inserts_together:
+        transaction.direct(_insert_both, values)
+    else:
+        transaction.direct(_insert_step, values)
+        transaction.direct(_insert_attempt, values)
     moment = to_datetime(now)
     return Step(
         run=run,
@@ -97,15 +101,20 @@ def _state(dialect: Dialect) -> sa.Select[Any]:
     held = sa.and_(leases.c.run_id == runs.c.id, leases.c.released_at.is_(None))
     source = chain.join(runs, runs.c.id == sa.bindparam("run")).outerjoin(leases, held)
     links = chain.c.id, chain.c.status, chain.c.above
-    columns = runs.c.status, runs.c.generation, leases.c.epoch, last.scalar_subquery(), dialect.clock
-    return sa.select(*links, *columns).select_from(source).order_by(chain.c.place)
+    columns = runs.c.status, runs.c.generation, leases.c.epoch, last.scalar_subquery()
+    new = dialect.clock, dialect.new_number(blobs)
+    return sa.select(*links, *columns, *new).select_from(source).order_by(chain.c.place)
 
 
 def _insert_step(_: Dialect) -> sa.Insert:
-    columns = ("run_id", "generation", "number", "name", "status", "attempt", "started_at", "ended_at")
-    return insert_of(steps, *columns)
+    columns = ("run_id", "generation", "name", "status", "attempt", "started_at", "ended_at")
+    return insert_of(steps, *columns, number="step")
 
 
 def _insert_attempt(_: Dialect) -> sa.Insert:
-    times = ("queued_at", "started_at", "ended_at")
-    return insert_of(attempts, "run_id", "generation", "step", "number", "status", "output_id", *times)
+    names = ("run_id", "generation", "step", "status", "output_id", "queued_at", "started_at", "ended_at")
+    return insert_of(attempts, *names, number="attempt")
+
+
+def _insert_both(dialect: Dialect) -> sa.Insert:
+    return _insert_attempt(dialect).add_cte(_insert_step(dialect).cte("step"))
