@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -17,7 +15,8 @@ from afterrun.runs import (
     WorkBlocked,
     WrongState,
 )
-from afterrun.runs.database import Make, Transaction, Values
+from afterrun.runs.database import Make, Transaction
+from afterrun.runs.direct import Direct
 from afterrun.runs.schema import attempts, obligations, runs, steps
 from runs.runs_kit import Home, child_of, running
 
@@ -101,19 +100,19 @@ def test_a_recorded_step_takes_few_statements(
     """What its speed comes from: the lock, one look, and three rows."""
     run = running(store)
     seen: list[str] = []
-    direct = Transaction.direct
+    written = Transaction._written
 
-    def noted(transaction: Transaction, make: Make, values: Values) -> Sequence[tuple[Any, ...]]:
+    def noted(transaction: Transaction, make: Make) -> Direct:
         seen.append(make.__name__)
-        return direct(transaction, make, values)
+        return written(transaction, make)
 
-    monkeypatch.setattr(Transaction, "direct", noted)
+    monkeypatch.setattr(Transaction, "_written", noted)
     others: list[str] = []
     sa.event.listen(store._database._engine, "before_cursor_execute", lambda *call: others.append(call[2]))
     store.steps.record(run, "think", output=b"out")
     expected = {
-        "sqlite": ["_state", "_reserve", "_insert", "_insert_step", "_insert_attempt"],
-        "postgresql": ["_top", "_state", "_insert", "_insert_both"],
+        "sqlite": ["_state", "_reserve", "insert", "_insert_step", "_insert_attempt"],
+        "postgresql": ["_state", "_top", "_insert_all"],
     }
     assert seen == expected[home.name]
     assert others == []

@@ -7,6 +7,7 @@ asks for the first never gets the second.
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,10 +35,9 @@ class Display:
         return self.text is not None and self.text.endswith(CUT)
 
 
-def store(transaction: Transaction, content: bytes | None, *, number: int | None = None) -> int | None:
+def store(transaction: Transaction, content: bytes | None) -> int | None:
     """Return the number of content, stored now unless it is there; of no content, ``None``.
 
-    ``number`` is one that was taken for it already; it gets that unless it is there.
     The row is locked where it is there already, so that retention cannot take it before the caller's
     reference is committed. Content that an older key seals is sealed anew. Raises `NoSealingKey`.
     """
@@ -45,16 +45,10 @@ def store(transaction: Transaction, content: bytes | None, *, number: int | None
         return None
     sealing = transaction.sealing
     address = sealing.address(content)
-    found: Any = None
-    key_id: str | None = None
-    if number is None:
-        [(found, key_id, number)] = transaction.direct(_reserve, {"address": address})
-    if number is not None:
-        found, key_id = _put(transaction, number, address, content)
-    if key_id != sealing.key_id:
-        sealed = sealing.seal(int(found), address, content)
-        transaction.change(sa.update(blobs).where(blobs.c.id == found), sealed._asdict())
-    return int(found)
+    [(found, key_id, new)] = transaction.direct(_reserve, {"address": address})
+    if new is None:
+        return _kept(transaction, int(found), key_id, content)
+    return kept(transaction, transaction.direct(insert, row_of(transaction, content, number=new)), content)
 
 
 def find(transaction: Transaction, address: str) -> int:
@@ -126,12 +120,13 @@ def _referred(
     return row
 
 
-def _put(transaction: Transaction, number: int, address: str, content: bytes) -> tuple[int, str | None]:
-    """Store content unless it is there; return its number, and the id of the key that seals it."""
+def row_of(transaction: Transaction, content: bytes, *, number: int) -> dict[str, object]:
+    """Return what `insert` is given for content that gets this number, unless it is there."""
     sealing = transaction.sealing
+    address = sealing.address(content)
     display = display_of(content)
     sealed = sealing.seal(number, address, content)
-    values = {
+    return {
         "id": number,
         "address": address,
         "size": len(content),
@@ -142,21 +137,36 @@ def _put(transaction: Transaction, number: int, address: str, content: bytes) ->
         "content": sealed.content,
         "store": sealing.store_id,
     }
-    put = transaction.direct(_insert, values)
+
+
+def kept(transaction: Transaction, put: Sequence[tuple[Any, ...]], content: bytes) -> int:
+    """Return the number of content that `insert` has put, or found. Raises `NoSealingKey`."""
     if not put:
         raise NoSealingKey(
             "the run store was sealed since this process opened it: open it again, with its key"
         )
     found, key_id = put[0]
-    return int(found), key_id
+    return _kept(transaction, int(found), key_id, content)
+
+
+def _kept(transaction: Transaction, number: int, key_id: str | None, content: bytes) -> int:
+    """Seal content anew if an older key seals it; return its number."""
+    sealing = transaction.sealing
+    if key_id != sealing.key_id:
+        sealed = sealing.seal(number, sealing.address(content), content)
+        transaction.change(sa.update(blobs).where(blobs.c.id == number), sealed._asdict())
+    return number
 
 
 def _reserve(dialect: Dialect) -> sa.ClauseElement:
     return dialect.reserve(blobs)
 
 
-def _insert(dialect: Dialect) -> sa.ClauseElement:
-    """Return the insert of a blob, as long as the store is the one that its sealing was made for."""
+def insert(dialect: Dialect) -> sa.Insert:
+    """Return the insert of a blob, as long as the store is the one that its sealing was made for.
+
+    Its row has the number and the key id of what is there then.
+    """
     values = [sa.bindparam(name, type_=blobs.c[name].type) for name in VALUES]
     known = sa.select(*values).where(store_identity.c.store_id == sa.bindparam("store"))
     put = dialect.upsert(blobs, ["address"], ["address"]).from_select(list(VALUES), known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
@@ -31,8 +31,6 @@ class Dialect(Protocol):
     no_bytes: str
     locks_rows: bool
     """Whether rows are locked one by one; otherwise who writes has the whole store."""
-    inserts_together: bool
-    """Whether one statement may insert into several tables."""
     clock: sa.ColumnElement[Any]
     """The time as `now` tells it, as a column of a statement; NULL where the database has no clock."""
 
@@ -64,7 +62,13 @@ class Dialect(Protocol):
         """
 
     def new_number(self, table: sa.Table) -> sa.ColumnElement[Any]:
-        """Return the number of a new blob as a column of a statement; NULL where `reserve` is as fast."""
+        """Return the number of a new blob as a column of a statement, where one may insert into many tables.
+
+        NULL where it may not, and `reserve` is as fast.
+        """
+
+    def together(self, connection: sa.Connection) -> AbstractContextManager[object]:
+        """Let statements go to a server without waiting for what the one before says."""
 
     def hold_table(self, connection: sa.Connection, table: sa.Table) -> None:
         """Keep all others from writing a table until the transaction ends."""
@@ -122,10 +126,19 @@ class Transaction:
 
         It is made once for the store, and goes to the driver as it is.
         """
-        made = self._database.statements.get(make)
-        if made is None:
-            made = self._database.write(make)
-        return made.run(self.connection, values)
+        made = self._written(make)
+        return made.rows(made.send(self.connection, values))
+
+    def direct_behind(self, first: Make, make: Make, values: Values) -> Sequence[tuple[Any, ...]]:
+        """Run one statement behind another, on one way to a server; return the rows of the second."""
+        made = self._written(make)
+        with self.dialect.together(self.connection):
+            self._written(first).send(self.connection, values)
+            cursor = made.send(self.connection, values)
+        return made.rows(cursor)
+
+    def _written(self, make: Make) -> Direct:
+        return self._database.statements.get(make) or self._database.write(make)
 
     def tell(self, now: Instant | None) -> None:
         """Take the time of the database's clock, if a statement has brought it along."""

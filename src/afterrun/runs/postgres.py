@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -38,7 +39,6 @@ class Postgres:
 
     no_bytes = "''::bytea"
     locks_rows = True
-    inserts_together = True
     clock: sa.ColumnElement[Any] = sa.literal_column(NOW)
 
     def __init__(self, url: URL) -> None:
@@ -92,6 +92,12 @@ class Postgres:
     def new_number(self, table: sa.Table) -> sa.ColumnElement[Any]:
         """Take a number from the sequence."""
         return sa.Sequence(f"{table.name}_id_seq").next_value()
+
+    def together(self, connection: sa.Connection) -> AbstractContextManager[object]:
+        """Use the protocol's pipeline: each statement still sees what was committed before it began."""
+        driver: Any = connection.connection.driver_connection
+        pipeline: AbstractContextManager[object] = driver.pipeline()
+        return pipeline
 
     def hold_table(self, connection: sa.Connection, table: sa.Table) -> None:
         """Lock a table: who wants to write, or to lock a row of it, waits."""

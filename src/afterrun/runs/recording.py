@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from afterrun.core.times import to_datetime
 from afterrun.runs import contents
-from afterrun.runs.access import lock_tree, refuse_stale, refuse_state
+from afterrun.runs.access import held, refuse_stale, refuse_state
 from afterrun.runs.database import Dialect, Transaction
 from afterrun.runs.direct import insert_of
 from afterrun.runs.errors import RunNotFound
@@ -24,6 +24,10 @@ from afterrun.runs.words import AttemptStatus, RunStatus, StepStatus
 
 FIRST: Final = 1
 """The number of the only attempt."""
+
+
+ATTEMPT: Final = ("run_id", "generation", "step", "status", "queued_at", "started_at", "ended_at")
+"""Columns of an attempt but for its own number and its output."""
 
 
 class Asked(NamedTuple):
@@ -55,14 +59,15 @@ def record(
         "status": StepStatus.COMPLETED.value,
         "step": number,
         "attempt": FIRST,
-        "output_id": contents.store(transaction, output, number=found.new),
         "queued_at": now,
         "started_at": now,
         "ended_at": now,
     }
-    if transaction.dialect.inserts_together:
-        transaction.direct(_insert_both, values)
+    if output is not None and found.new is not None:
+        row = contents.row_of(transaction, output, number=found.new)
+        contents.kept(transaction, transaction.direct(_insert_all, {**row, **values}), output)
     else:
+        values["output_id"] = contents.store(transaction, output)
         transaction.direct(_insert_step, values)
         transaction.direct(_insert_attempt, values)
     moment = to_datetime(now)
@@ -81,8 +86,7 @@ def record(
 
 def _allowed(transaction: Transaction, run: str, epoch: int | None) -> Asked:
     """Hold a run's tree, and make sure that its owner may record a step now."""
-    lock_tree(transaction, run)
-    rows = [Asked(*row) for row in transaction.direct(_state, {"run": run})]
+    rows = [Asked(*row) for row in held(transaction, run, _state)]
     if not rows:
         raise RunNotFound(run)
     found = rows[0]
@@ -112,9 +116,15 @@ def _insert_step(_: Dialect) -> sa.Insert:
 
 
 def _insert_attempt(_: Dialect) -> sa.Insert:
-    names = ("run_id", "generation", "step", "status", "output_id", "queued_at", "started_at", "ended_at")
-    return insert_of(attempts, *names, number="attempt")
+    return insert_of(attempts, *ATTEMPT, "output_id", number="attempt")
 
 
-def _insert_both(dialect: Dialect) -> sa.Insert:
-    return _insert_attempt(dialect).add_cte(_insert_step(dialect).cte("step"))
+def _insert_all(dialect: Dialect) -> sa.Insert:
+    """Return one statement for the blob and the rows of step and attempt; its row is that of the blob."""
+    blob = contents.insert(dialect).cte("blob")
+    given = [sa.bindparam(name, type_=attempts.c[name].type) for name in ATTEMPT]
+    attempt = sa.bindparam("attempt", type_=attempts.c.number.type)
+    rows = sa.select(*given, attempt, blob.c.id)
+    made = sa.insert(attempts).from_select([*ATTEMPT, "number", "output_id"], rows)
+    key_id = sa.select(blob.c.key_id).scalar_subquery()
+    return made.add_cte(_insert_step(dialect).cte("begun")).returning(attempts.c.output_id, key_id)

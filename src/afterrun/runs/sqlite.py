@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,7 +52,6 @@ class SQLite:
     schema: str | None = None
     no_bytes = "x''"
     locks_rows = False
-    inserts_together = False
     clock: sa.ColumnElement[Any] = sa.null()
 
     def __init__(self, path: Path) -> None:
@@ -110,6 +110,10 @@ class SQLite:
     def new_number(self, table: sa.Table) -> sa.ColumnElement[Any]:  # noqa: ARG002 - one interface
         """Return NULL: to look for a blob takes no time here, and to write one in vain does."""
         return sa.null()
+
+    def together(self, connection: sa.Connection) -> AbstractContextManager[object]:  # noqa: ARG002 - one interface
+        """Do nothing: there is no way to a server."""
+        return nullcontext()
 
     def hold_table(self, connection: sa.Connection, table: sa.Table) -> None:
         """Do nothing: the write lock is held already."""
