@@ -178,6 +178,8 @@ class MemoryStore:
         """Return a version that was read."""
         return Schema("memory", read=True)
 
+    aside: None = None
+
     def now(self) -> Instant:
         """Return the time that was set."""
         return self.time

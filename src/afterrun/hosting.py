@@ -72,13 +72,15 @@ class Opening:
 
 @dataclass(slots=True)
 class HostedStore:
-    """One store, swept by a policy whenever a scheduler says so; also what the scheduler remembers of it.
+    """One store, swept whenever a scheduler says so; also what the scheduler remembers of it.
+
+    Without a ``policy``, that of its profile holds, if it has one.
 
     The store is opened for each sweep and closed again, so that it may be made, moved or replaced meanwhile.
     """
 
     location: str
-    policy: Policy
+    policy: Policy | None
     options: SweepOptions
     opening: Opening
     _identity: str = field(default="", init=False)
@@ -162,7 +164,7 @@ def _give_back(retention: Retention, *, gate: Callable[[], bool]) -> None:
 
 def scheduled(
     location: str,
-    policy: Policy,
+    policy: Policy | None = None,
     *,
     gate: IdleGate,
     timing: Timing | None = None,
@@ -174,6 +176,7 @@ def scheduled(
     """Prepare the sweeps of one store; enter what is returned, or start and close it.
 
     ``location`` is a URL or a path. The store is opened by the scheduler's thread, so it need not exist yet.
+    Without a ``policy``, the profile's own holds, if it has one: that of our own run store does.
     ``gate`` says when the host is idle; one gate serves all stores of a host. ``options`` hold for each
     sweep: its budget, say, or an observer of its batches. ``observer`` is told how each sweep ended.
     """

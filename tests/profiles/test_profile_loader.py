@@ -248,6 +248,46 @@ def test_parts_that_contradict_each_other_are_refused(old: str, new: str, told: 
     assert told in line
 
 
+ASIDE = 'aside = { due = "due", again = "again" }\nprotect = ['
+"""Two columns of the run's own row."""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("lookup.cur", "lookup.cur", "aside is for trees whose rows are all in the run table and owned"),
+        ('column = "run", where', 'column = "run", by_live = "by", where', "aside does not go with queued"),
+        ('table = "queue", column = "run"', 'table = "queue", all_runs = true', "does not go with queued"),
+        ("{ equals = 1 }", '{ future = "epoch_ms" }', "held, which ends by itself and is of no table"),
+        ("{ equals = 1 }", "{ equals = 1 }", None),
+        ('{ in = ["waiting"] }', '{ future = "epoch_ms" }', None),
+    ],
+)
+def test_nothing_is_set_aside_that_a_change_elsewhere_may_let_go(
+    old: str, new: str, told: str | None
+) -> None:
+    """Whoever changes that would not bring the tree back."""
+    text = changed(old, new).replace("protect = [", ASIDE)
+    if old != "lookup.cur":
+        text = re.sub(r"lookup.cur.*\n", "", text)
+    if told is None:
+        assert load_profile(text, source="mine.toml").units.tree.aside is not None
+        return
+    (line,) = problems(text)
+    assert told in line
+
+
+def test_superseded_generations_that_a_sweep_reads_have_one_end_and_have_ended() -> None:
+    """They are read in the order of that end."""
+    text = built_in_text("native")
+    live = text.replace('superseded = "continued"', 'superseded = "running"')
+    assert problems(live) == ("units.generation: 'running' is superseded but not terminal",)
+    end = '{ column = "ended_at", format = "epoch_us" }'
+    both = text.replace(f'"continued"\nend = [{end}]', f'"continued"\nend = [{end}, {end}]')
+    (line,) = problems(both)
+    assert "that is one column" in line
+
+
 BLOBS = """
 [[blobs]]
 table = "payloads"

@@ -113,6 +113,24 @@ def check_effects(tables: Tables) -> None:
     assert {row["starter_id"] for row in tables["managed_resources"]} <= set(rows)
 
 
+def holds(obligation: Mapping[str, Any], now: int) -> bool:
+    """Say whether an obligation keeps its tree: a pin may be over without a call."""
+    until = obligation["lease_until"] if obligation["kind"] == "pinned-content" else None
+    return obligation["closed_at"] is None and (until is None or until > now)
+
+
+def check_set_aside(tables: Tables, now: int) -> None:
+    """Make sure that sweeps look at every root that has ended, but for those of trees that are held."""
+    held = {row["root_id"] for row in tables["runs"] if row["status"] in LIVE}
+    held |= {row["root_id"] for row in tables["obligations"] if holds(row, now)}
+    for row in tables["runs"]:
+        ended_root = row["id"] == row["root_id"] and row["ended_at"] is not None
+        assert (row["due_at"] is None) != (row["look_at"] is None) if ended_root else True
+        assert row["due_at"] in (None, row["ended_at"])
+        assert ended_root or (row["due_at"], row["look_at"]) == (None, None)
+        assert row["look_at"] is None or row["look_at"] < now or row["id"] in held
+
+
 def referred(tables: Tables) -> set[int]:
     """Return the content that any row refers to."""
     columns = [

@@ -6,11 +6,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
 import sqlalchemy as sa
 
 from afterrun import BackupOrder, Policy, SweepOptions
+from afterrun.core.row_rules import RowRules
 from afterrun.core.times import DAY
-from afterrun.runs import DEFAULT_POLICY, RunStatus, RunStore, words
+from afterrun.profiles import load_built_in
+from afterrun.runs import DEFAULT_POLICY, KeySpent, RunStatus, RunStore, words
 from afterrun.runs.schema import runs
 from afterrun.runs.side_tables import metadata
 from fakes import NOW
@@ -113,6 +116,26 @@ def test_the_default_policy_is_thirty_days_from_the_end(home: Home, store: RunSt
             assert retention.explain(run, DEFAULT_POLICY).verdict.value == ("expired" if gone else "recent")
             past = retention.explain(f"{loop}/1", DEFAULT_POLICY)
         assert past.verdict.value == ("expired" if gone else "recent")
+    default = load_built_in("native").policy
+    assert default is not None
+    assert default.policy() == DEFAULT_POLICY
+
+
+def test_a_key_is_spent_for_ever_unless_a_policy_has_a_rule_for_keys(home: Home, store: RunStore) -> None:
+    """Once its time is over it starts a run again, but for as long as its own run is there."""
+    run = running(store, key="import of May")
+    store.finish(run)
+    held = running(store, key="import of June")
+    store.finish(held, deliver_to="boss")
+    home.prune()
+    with pytest.raises(KeySpent):
+        store.create("import", idempotency_key="import of May")
+    keys = {"keys": RowRules(keep_for=timedelta(days=365))}
+    assert home.prune(Policy(tables=keys)).kinds["row:keys"].removed == 0
+    home.prune(Policy(tables={"keys": RowRules(keep_for=timedelta(days=90))}))
+    assert "idempotency_tombstones" not in home.counts()
+    assert store.create("import", idempotency_key="import of May").new
+    assert store.create("import", idempotency_key="import of June").run.id == held
 
 
 def test_successful_runs_are_counted_by_name(home: Home, store: RunStore) -> None:

@@ -26,7 +26,9 @@ from runs.run_checks import (
     check_cancelled,
     check_effects,
     check_links,
+    check_set_aside,
     expected_work,
+    holds,
     open_work,
     referred,
 )
@@ -230,13 +232,14 @@ class RunMachine(RuleBasedStateMachine):
         elif target in self.leases:
             self.tries(who, lambda store: store.leases.release(self.leases[target]))
 
-    @rule(who=WHO, run=RUN, how=st.sampled_from(["pin", "release", "hand over"]))
+    @rule(who=WHO, run=RUN, how=st.sampled_from(["pin", "pin for days", "release", "hand over"]))
     def keep(self, who: int, run: int, how: str) -> None:
         """Pin content, let go of it, or do what others have to do."""
-        if how == "pin":
+        if how.startswith("pin"):
             found = list(self.tables()["blobs"])
             if found:
                 words = {"address": some(found, run)["address"], "holder": "me"}
+                words |= {"keep_for": timedelta(days=40)} if how == "pin for days" else {}
                 made = self.tries(who, lambda store: store.pins.add(some(self.runs, run), **words))
                 self.pins += [made] if made else []
         elif how == "release" and self.pins:
@@ -344,20 +347,41 @@ class RunMachine(RuleBasedStateMachine):
         for resource in store.resources.held(limit=limit):
             self.tries(0, lambda _, resource=resource: store.resources.release(resource))
 
-    @rule()
-    def prune(self, *, over: bool = False) -> None:
+    @rule(swept=st.booleans())
+    def prune(self, *, over: bool = False, swept: bool = False) -> None:
         """Let a month pass, and remove what then may go: whole trees in which nothing is open."""
+        self.home.clock.now += MONTH
         before = self.tables()
         alive = {row["root_id"] for row in before["runs"] if row["status"] in LIVE}
-        alive |= {row["root_id"] for row in before["obligations"] if row["closed_at"] is None}
-        self.home.clock.now += MONTH
+        alive |= {row["root_id"] for row in before["obligations"] if holds(row, self.home.clock.now)}
         with self.home.retention(now=self.home.clock.now) as retention:
-            report = retention.prune(Policy(keep_for=timedelta(days=30)), options=SweepOptions(offline=True))
+            policy, options = Policy(keep_for=timedelta(days=30)), SweepOptions(offline=True)
+            if swept:
+                report = retention.sweep(policy, options=options, always=True)
+            else:
+                report = retention.prune(policy, options=options)
         assert (report.ended, report.units.deferred) == ("completed", 0)
         left = {row["id"] for row in self.tables()["runs"]}
         assert left == {row["id"] for row in before["runs"] if row["root_id"] in alive}
         self.runs = [run for run in self.runs if run in left]
         if not self.runs and not over:
+            self.begin()
+
+    @rule(passed=st.sampled_from([0, 1, 9, 41]), age=st.sampled_from([1, 30, 45]), own=st.booleans())
+    def sweep(self, passed: int, age: int, own: bool) -> None:
+        """Sweep by any policy after any time: it removes what a plan says, whatever was set aside before."""
+        self.home.clock.now += passed * DAY
+        past = Policy(keep_for=timedelta(days=age)) if own else None
+        policy = Policy(keep_for=timedelta(days=age), generations=past)
+        with self.home.retention(now=self.home.clock.now) as retention:
+            planned = retention.plan(policy)
+            report = retention.sweep(policy, options=SweepOptions(offline=True), always=True)
+        assert (report.ended, report.deferred) == ("completed", 0)
+        went = {kind: units.removed for kind, units in report.kinds.items()}
+        assert went == {kind: units.would_go for kind, units in planned.kinds.items()}
+        left = {row["id"] for row in self.tables()["runs"]}
+        self.runs = [run for run in self.runs if run in left]
+        if not self.runs:
             self.begin()
 
     @invariant()
@@ -368,6 +392,7 @@ class RunMachine(RuleBasedStateMachine):
         check_cancelled(tables)
         check_links(tables)
         check_effects(tables)
+        check_set_aside(tables, self.home.clock.now)
         assert referred(tables) <= {row["id"] for row in tables["blobs"]}
 
 

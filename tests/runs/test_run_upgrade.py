@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from afterrun import Policy
+from afterrun import Policy, SweepOptions
 from afterrun.core.times import SECOND
 from afterrun.runs import NoSealingKey, RunStore, SchemaTooNew, UpgradeNeeded, UpgradeRefused
 from afterrun.runs import upgrade as upgrades
@@ -66,9 +66,12 @@ def _history(home: Home, number: int, begun: int, *, ended: int | None) -> None:
 
 def _content(home: Home) -> dict[str, Any]:
     """Return the rows of all tables that both revisions have alike, and the version."""
-    told: dict[str, Any] = {table.name: home.rows(table) for table in (runs, steps, attempts, version)}
+    told: dict[str, Any] = {table.name: home.rows(table) for table in (steps, attempts, version)}
     with home.database() as database, database._engine.connect() as connection:
         schema = database.dialect.schema
+        old = sa.select(runs.c.id, runs.c.status, runs.c.ended_at)  # a later revision added others
+        told["runs"] = connection.execute(old).fetchall()
+        connection.commit()
         columns = sa.inspect(connection).get_columns("generations", schema=schema)
     told["columns"] = [column["name"] for column in columns]
     return told
@@ -83,10 +86,10 @@ def test_a_store_of_the_first_revision_is_upgraded_with_its_data(empty_home: Hom
     _first_store(empty_home)
     told = RunStore.pending(empty_home.location)
     assert told is not None
-    assert (told.before, told.after, told.rows) == ("0001", upgrades.NEWEST, 9)
+    assert (told.before, told.after, told.rows) == ("0001", upgrades.NEWEST, 10)
     with empty_home.open() as store:
         assert store.upgraded is not None
-        assert (store.upgraded.rows, store.upgraded.notes) == (9, ())
+        assert (store.upgraded.rows, store.upgraded.notes) == (10, ())
         assert store.get(LOOP).generation == 3
     assert _ends(empty_home) == {1: LONG_AGO + 150 * SECOND, 2: LONG_AGO + 250 * SECOND, 3: None}
 
@@ -169,7 +172,7 @@ def test_an_upgrade_waits_for_leases_to_end(empty_home: Home) -> None:
 def test_an_old_store_is_not_opened_without_leave_to_upgrade_it(empty_home: Home) -> None:
     """Without ``migrate`` the caller learns what the upgrade would cost, and nothing is changed."""
     _first_store(empty_home)
-    with pytest.raises(UpgradeNeeded, match="rewrites 9 rows"):
+    with pytest.raises(UpgradeNeeded, match="rewrites 10 rows"):
         RunStore.open(empty_home.location, migrate=False)
     assert RunStore.pending(empty_home.location) is not None
 
@@ -372,3 +375,43 @@ def test_content_is_not_sealed_while_runs_are_held_or_without_leave(
         with pytest.raises(UpgradeNeeded, match="not sealed yet"):
             RunStore.open(empty_home.location, sealing=KEYS, migrate=False)
         assert [empty_home.rows(table) for table in (blobs, store_identity)] == before
+
+
+def _store_of_ended_roots(home: Home) -> dict[str, str]:
+    """Make a store as the third revision left it: an ended root with an ended child, and a live root."""
+    with home.database() as database:
+        upgrade_to(database, "0003")
+    ids = {
+        name: f"01900000-0000-7000-8000-00000000000{n}" for n, name in enumerate(("root", "child", "live"))
+    }
+    place = {"run_id": ids["root"], "generation": 1}
+    for name, run in ids.items():
+        ended = None if name == "live" else LONG_AGO + SECOND
+        status = "running" if ended is None else "completed"
+        root = ids["root"] if name == "child" else run
+        values = {"id": run, "root_id": root, "name": name, "status": status, "generation": 1}
+        link = {"parent_id": ids["root"], "parent_generation": 1, "parent_step": 1, "parent_attempt": 1}
+        values |= link if name == "child" else {}
+        generation = {"run_id": run, "number": 1, "status": status, "started_at": LONG_AGO}
+        _put(home, (runs, values | {"created_at": LONG_AGO, "ended_at": ended}))
+        _put(home, (generations, generation | {"ended_at": ended}))
+    step = place | {"number": 1, "name": "delegate", "status": "completed", "attempt": 1}
+    _put(home, (steps, step | {"started_at": LONG_AGO, "ended_at": LONG_AGO + SECOND}))
+    return ids
+
+
+def test_after_an_upgrade_sweeps_look_at_every_ended_root(empty_home: Home) -> None:
+    """They find what ended before they went by roots alone, and remove it."""
+    ids = _store_of_ended_roots(empty_home)
+    told = RunStore.pending(empty_home.location)
+    assert told is not None
+    assert (told.before, told.rows) == ("0003", 3)
+    empty_home.open().close()
+    looks = {row["id"]: (row["due_at"], row["look_at"]) for row in empty_home.rows(runs)}
+    due = {ids["root"]: LONG_AGO + SECOND, ids["child"]: None, ids["live"]: None}
+    assert looks == {run: (moment, None) for run, moment in due.items()}
+    policy, options = Policy(keep_for=timedelta(days=30)), SweepOptions(offline=True)
+    with empty_home.retention() as retention:
+        report = retention.sweep(policy, options=options, always=True)
+    assert (report.units.scanned, report.units.removed) == (1, 1)
+    assert [row["id"] for row in empty_home.rows(runs)] == [ids["live"]]

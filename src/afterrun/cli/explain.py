@@ -51,9 +51,9 @@ def explain(
 ) -> int:
     """Say every rule and time for the unit of one run, and when it becomes eligible."""
     store, run = _words(store, run)
-    rules, _ = policy.resolve(store)
+    said = policy.resolve(store)
     with open_retention(store, profile=profile, writable=False) as retention:
-        explanation = retention.explain(run, rules)
+        explanation = retention.explain(run, said.on(retention))
         place = {"store": retention.store.url, "profile": retention.store.profile_name}
     if as_json:
         session.screen.json(_as_json(explanation, place, run=run))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ from afterrun.core.errors import UsageError
 from afterrun.core.events import Observer
 from afterrun.core.periods import PERIODS
 from afterrun.core.policy import Policy
+from afterrun.core.row_rules import RowRules
 from afterrun.core.sweep import Budget
 from afterrun.core.times import parse_duration
 from afterrun.service import Retention, SweepOptions, open_retention
@@ -73,6 +74,27 @@ SAID: Final = (
 """Options that are called as their key of the settings file is, and say what it says."""
 
 
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was said of a store's policy, and whether its file approves every sweep."""
+
+    text: PolicyText
+    tables: Mapping[str, RowRules]
+    approve: bool = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Refuse words that make no sense before any store is opened."""
+        if self.tables or not self.text.says_nothing:
+            self.text.policy(tables=self.tables)
+
+    def on(self, retention: Retention) -> Policy:
+        """Return the policy for an open store: its profile may have one where nothing is said.
+
+        Raises `Refused` for a policy without a rule where it has none.
+        """
+        return self.text.or_default(retention.default, tables=self.tables)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOptions:
     """What was said about the policy; a rule on the command line takes the place of the file's."""
@@ -100,11 +122,10 @@ class PolicyOptions:
     rows_latest: tuple[str, ...]
     policy_file: str | None
 
-    def resolve(self, store: str) -> tuple[Policy, bool]:
-        """Return the policy for a store, and whether its file approves every sweep.
+    def resolve(self, store: str) -> Wanted:
+        """Return what is said of a store. One that the file names has its own policy there.
 
-        A store that the file names has its own policy there, so that nobody removes by a shorter one.
-        Raises `UsageError` for words that make no sense and `Refused` for a policy without a rule.
+        So nobody removes by a shorter one. Raises `UsageError` for words that make no sense.
         """
         text, approve, tables = PolicyText(), False, dict[str, RowsText]()
         if self.policy_file is not None:
@@ -123,7 +144,7 @@ class PolicyOptions:
         own = {name: value for name, value in rules.items() if value is not None}
         given["generations"] = text.generations.model_copy(update=own)
         rows = rows_said(tables, ages=self.rows, latest=self.rows_latest)
-        return text.model_copy(update=given).policy(tables=rows), approve
+        return Wanted(text.model_copy(update=given), rows, approve=approve)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,8 +60,9 @@ def plan(
     as_json: bool,
 ) -> int:
     """Say what would go, what stays and why. Nothing is removed."""
-    rules, _ = policy.resolve(store)
+    said = policy.resolve(store)
     with open_retention(store, profile=profile, writable=False, datasources=datasources) as retention:
+        rules = said.on(retention)
         outlook = _planned(retention, rules, None if out is None else Path(out), calendar=calendar)
         statements = retention.statements(rules) if show_sql else {}
     if as_json:

@@ -83,10 +83,11 @@ def prune(
     if metrics_path is not None and not apply:
         raise click.UsageError("--metrics-file needs --apply: a dry run is no run to measure")
     metrics = None if metrics_path is None else MetricsFile(Path(metrics_path))
-    rules, _ = policy.resolve(store)
+    said = policy.resolve(store)
     # Read before the store is open: closing a descriptor of the store's own files would drop its locks.
     listed = None if plan_path is None else read_plan(Path(plan_path))
     with removal.open(store, profile=profile, writable=apply, datasources=datasources) as retention:
+        rules = said.on(retention)
         only = None if listed is None else listed.ids_for(retention.store)
         preview = None if apply and yes else retention.plan(rules, only=only)
         total = None if preview is None else preview.would_go

@@ -62,7 +62,7 @@ def sweep(
     if reclaim and not removal.offline:
         raise click.UsageError("--reclaim needs --offline: a sweep compacts no store that an engine may use")
     metrics = None if metrics_path is None else MetricsFile(Path(metrics_path))
-    rules, always = policy.resolve(store)
+    said = policy.resolve(store)
     signals = session.signals
     with (
         removal.open(store, profile=profile, writable=True, datasources=datasources) as retention,
@@ -72,7 +72,7 @@ def sweep(
             removal.sweep_options(gate=signals.gate, observer=watcher),
             reclaim=reclaim,
         )
-        report = retention.sweep(rules, options=options, approve=approve, always=always)
+        report = retention.sweep(said.on(retention), options=options, approve=approve, always=said.approve)
         told = metrics is None or metrics.write(report, command="sweep", records=retention.history())
     if as_json:
         session.screen.json(report.as_json())

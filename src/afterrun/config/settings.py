@@ -15,9 +15,11 @@ from pydantic import BaseModel, ValidationError
 from afterrun.config.environment import Overrides, Place, overrides
 from afterrun.config.rows_text import faults_of, merged_tables, rules_of
 from afterrun.config.text import PolicyText, RowsText, SettingsText, StoreText, TelemetryText
-from afterrun.core.errors import AfterrunError, UsageError, did_you_mean
+from afterrun.core.errors import AfterrunError, ProfileError, UsageError, did_you_mean
 from afterrun.core.policy import Policy
 from afterrun.core.times import parse_duration
+from afterrun.profiles import load_built_in, load_file
+from afterrun.profiles.defaults import DefaultPolicy
 from afterrun.reading import read_small_file
 from afterrun.stores.open import parse_url
 from afterrun.stores.place import place_of
@@ -49,7 +51,7 @@ class StoreSettings:
     @property
     def rules(self) -> Policy:
         """Return what to keep."""
-        return self.policy.policy(tables=rules_of(self.tables))
+        return self.policy.or_default(default_of(self.profile), tables=rules_of(self.tables))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +89,21 @@ class Settings:
     def _own(self, location: str) -> StoreSettings | None:
         place = place_of(location)
         return next((store for store in self.stores if place_of(store.location) == place), None)
+
+
+def default_of(profile: str | None) -> DefaultPolicy | None:
+    """Return the policy that a profile has where nobody says a rule, if the settings name the profile."""
+    if profile is None:
+        return None
+    try:
+        return (load_file(Path(profile)) if is_file(profile) else load_built_in(profile)).policy
+    except ProfileError:  # said when the store is opened
+        return None
+
+
+def is_file(profile: str) -> bool:
+    """Say whether a profile is given by its file."""
+    return profile.endswith(".toml") or "/" in profile
 
 
 def load_settings(path: Path, *, environ: Mapping[str, str] | None = None) -> Settings:
@@ -197,9 +214,8 @@ class _Stores:
     def _settings(
         self, name: str, text: StoreText, location: str, policy: PolicyText, tables: Mapping[str, RowsText]
     ) -> StoreSettings:
-        general, profile, file = self._general, text.profile, text.metrics_file
-        if profile is not None and (profile.endswith(".toml") or "/" in profile):
-            profile = str(self._folder / profile)
+        general, file = self._general, text.metrics_file
+        profile = self._profile(text)
         return StoreSettings(
             name=name,
             location=location,
@@ -214,6 +230,10 @@ class _Stores:
             trash=None if text.trash is None else parse_duration(text.trash),
             metrics_file=None if file is None else self._folder / file,
         )
+
+    def _profile(self, text: StoreText) -> str | None:
+        given = text.profile
+        return given if given is None or not is_file(given) else str(self._folder / given)
 
     def _location(self, name: str, text: StoreText) -> str | None:
         """Return where the store is; its own variable comes before both keys of the file."""
@@ -256,7 +276,7 @@ class _Stores:
             return None
         policy = self._default.merged(text.policy) if text.inherit else text.policy
         try:
-            policy.policy(tables=rules_of(tables))
+            policy.or_default(default_of(self._profile(text)), tables=rules_of(tables))
         except AfterrunError as error:
             self.faults.append(f"stores.{name}.policy: {error}")
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -13,6 +14,8 @@ from pydantic_core import core_schema
 from afterrun.core.errors import AfterrunError
 from afterrun.core.periods import zone_of
 from afterrun.core.policy import (
+    CAPS,
+    COUNTS,
     DEFAULT_GRACE,
     FOREVER,
     MAX_CAP_BYTES,
@@ -26,9 +29,13 @@ from afterrun.core.policy import (
 from afterrun.core.row_rules import RowRules
 from afterrun.core.sizes import parse_size
 from afterrun.core.times import parse_duration, parse_timestamp, utc
+from afterrun.profiles.defaults import DefaultPolicy
 
 MAX_PAUSE: Final = 100
 """Most that ``pause`` takes: such a sweep leaves the engine 99 % of the time, and more would hardly end."""
+
+RULES: Final = ("keep_for", "before", *COUNTS, *CAPS)
+"""Keys by which whole runs go."""
 
 NAME_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,39}$"
 TABLE_PATTERN: Final = r"^[a-z][a-z0-9-]{0,39}$"
@@ -267,6 +274,26 @@ class PolicyText(Text):
             generations=self.generations.policy(),
             tables=tables or {},
         )
+
+    @property
+    def says_nothing(self) -> bool:
+        """Say whether it has no rule by which anything goes: grace, pins and the like are none."""
+        named = any(getattr(self, name) is not None for name in RULES)
+        return not (named or self.rules or self.generations.policy())
+
+    def or_default(
+        self, default: DefaultPolicy | None, *, tables: Mapping[str, RowRules] | None = None
+    ) -> Policy:
+        """Return the policy; without a rule, the ``default`` of the profile beside what else is said.
+
+        Raises what `policy` does.
+        """
+        if default is None or tables or not self.says_nothing:
+            return self.policy(tables=tables)
+        past = default.generations
+        generations = GenerationsText(keep_for=None if past is None else past.keep_for)
+        filled = self.model_copy(update={"keep_for": default.keep_for, "generations": generations})
+        return replace(filled.policy(), is_default=True)
 
     def merged(self, own: PolicyText) -> Self:
         """Return this policy with the keys that ``own`` sets in place of its own; pins add up."""

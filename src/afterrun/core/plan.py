@@ -83,6 +83,8 @@ class Plan:
     fingerprint: str
     streams: tuple[int, ...]
     notices: tuple[str, ...] = ()
+    swept: bool = False
+    """Whether it is an automatic sweep's, which looks at nothing that is set aside."""
     implied: bool = False
     """Whether its policy stands for having none, as for units of a kind that none was given for."""
 
@@ -99,20 +101,30 @@ def make_plan(
     now: Instant,
     skip_streams: frozenset[int] = frozenset(),
     whole: Policy | None = None,
+    swept: bool = False,
 ) -> Plan:
     """Resolve a policy against a store. ``whole`` is the policy that it is the part of for one kind of unit.
 
-    Raises `UsageError` for a group column or a status that the profile lacks.
+    ``swept``: an automatic sweep goes by it. Raises `UsageError` for a group column or a status that the
+    profile lacks.
     """
     rules, notices = resolve(store, policy, now=now)
-    streams = tuple(i for i in range(len(store.streams())) if i not in skip_streams)
+    streams = tuple(i for i in _streams(store, swept=swept) if i not in skip_streams)
     return Plan(
         kind=store.kind,
         rules=rules,
         fingerprint=fingerprint(store, whole or policy),
         streams=streams,
         notices=tuple(notices),
+        swept=swept,
     )
+
+
+def _streams(store: Store, *, swept: bool) -> Sequence[int]:
+    """Return the places of the streams to read: those for sweeps, or those that hide nothing."""
+    known = list(enumerate(store.streams()))
+    own = [place for place, stream in known if stream.swept]
+    return own if swept and own else [place for place, stream in known if not stream.swept]
 
 
 def fingerprint(store: Store, policy: Policy) -> str:

@@ -118,6 +118,7 @@ class Policy:
         rules: narrower rules; of those that match a unit, the one with most keys decides its ``keep_for``,
             on a tie the longest.
         tables: what to keep of tables like logs, by the profile's names for them; of others all stays.
+        is_default: nobody said a rule, so it is that of the profile.
 
     A policy with nothing but ``generations`` or ``tables`` touches no whole run. Raises `UsageError` for a
     value that makes no sense and `Refused` for a policy without a rule.
@@ -143,6 +144,7 @@ class Policy:
     keep_keys: Age | None = None
     rules: tuple[MatchRule, ...] = ()
     tables: Mapping[str, RowRules] = field(default_factory=dict, hash=False)
+    is_default: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be meant."""
@@ -152,11 +154,7 @@ class Policy:
                 'keep_for = "forever" keeps it'
             )
         if not self.has_rules and self.generations is None and not self.tables:
-            raise Refused(
-                "empty-policy",
-                "the policy keeps nothing, so it is refused: give --keep-for 30d, --keep-last 10 or "
-                "--before TIMESTAMP (`forever` keeps everything)",
-            )
+            raise no_rule()
         _check_age("keep_for", self.keep_for)
         _check_age("keep_keys", self.keep_keys)
         for name, most in MOST.items():
@@ -289,6 +287,15 @@ class Policy:
         if self.periods:
             words["timezone"] = self.timezone
         return words
+
+
+def no_rule() -> Refused:
+    """Return the refusal of a policy that says nothing of what is kept."""
+    return Refused(
+        "empty-policy",
+        "the policy keeps nothing, so it is refused: give --keep-for 30d, --keep-last 10 or "
+        "--before TIMESTAMP (`forever` keeps everything)",
+    )
 
 
 def age_text(age: Age) -> str:

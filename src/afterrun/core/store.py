@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
+from afterrun.core.aside import Aside
 from afterrun.core.blobs import Blobs
 from afterrun.core.facts import Key, Newest, Scalar, Status, Unit
 from afterrun.core.judge import Group, Rank
@@ -26,11 +27,15 @@ class Cursor(NamedTuple):
 
 
 class Stream(NamedTuple):
-    """One order in which candidates come. ``rare`` ones hold only rows from before an engine's upgrade."""
+    """One order in which candidates come. ``rare`` ones hold only rows from before an engine's upgrade.
+
+    ``swept`` ones are for automatic sweeps, in place of all others: they leave out what is set aside.
+    """
 
     name: str
     indexed: bool
     rare: bool = False
+    swept: bool = False
 
 
 class Page(NamedTuple):
@@ -53,15 +58,19 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Rows of the run table by status, as text; ``unknown`` are those in no list of the profile."""
+    """Rows of the run table by status, as text; ``unknown`` are those in no list of the profile.
+
+    Where the database itself refuses unknown ones, they are only counted ``together``.
+    """
 
     statuses: Mapping[str, int]
     unknown: Mapping[str, int]
+    together: int = 0
 
     @property
     def rows(self) -> int:
         """Return the number of rows of the run table."""
-        return sum(self.statuses.values())
+        return sum(self.statuses.values()) + self.together
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +188,10 @@ class Store(Protocol):
     @property
     def blobs(self) -> Blobs | None:
         """Payloads that rows of several runs share, if the profile knows any."""
+
+    @property
+    def aside(self) -> Aside | None:
+        """What sets protected trees aside, if the store can remember them."""
 
     def schema(self) -> Schema:
         """Return the schema's version and whether it was read."""

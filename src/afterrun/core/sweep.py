@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from afterrun.core.aside import SettingAside
 from afterrun.core.batch import Batch, Pace, Pending, Sizer, Weights, parts
 from afterrun.core.blobs import Collector, FullPass
 from afterrun.core.errors import Refused, StoreFailure, UnitFailure
@@ -123,6 +124,7 @@ class Sweep:
         self.cursor = request.start
         self.report = new_report(store, request.plan, dry_run=False)
         self._collector = self._collecting()
+        self._aside = self._setting_aside()
         self.passed: FullPass | None = None
 
     def run(self) -> Report:
@@ -153,6 +155,8 @@ class Sweep:
                 tally(units, unit, judgement)
                 if judgement.verdict is Verdict.EXPIRED and self._wanted(unit):
                     going.append(unit)
+            if self._aside is not None:
+                self._aside.note(page.units)
             self._tell(PageRead(page.scanned, len(going)))
             self._enqueue(going)
             cursor, found = page.cursor, bool(going)
@@ -163,6 +167,7 @@ class Sweep:
             if stopped:
                 self._note_backlog(cursor)
                 return stopped
+            self._set_aside(rest=cursor is None)
         self.report.backlog_after = units.deferred
         self.cursor = None
         return "completed"
@@ -312,6 +317,20 @@ class Sweep:
             self._ask.clock.sleep(rest)
         if self._collector is not None:
             self._collector.catch_up()
+
+    def _set_aside(self, *, rest: bool) -> None:
+        """Set aside what was found protected, in transactions of their own; ``rest``: however few."""
+        if self._aside is None:
+            return
+        self._aside.put(rest=rest)
+        if self._aside.missing and self._aside.missing not in self.report.notices:
+            self.report.notices.append(self._aside.missing)
+
+    def _setting_aside(self) -> SettingAside | None:
+        aside, ask = self._store.aside, self._ask
+        if aside is None or not ask.plan.swept:
+            return None
+        return SettingAside(aside, ask.plan.rules, pace=ask.pace, clock=ask.clock)
 
     def _collecting(self) -> Collector | None:
         blobs, ask = self._store.blobs, self._ask

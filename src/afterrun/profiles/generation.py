@@ -55,6 +55,8 @@ class Generation(Model):
     ``key`` is the column that holds the key of the run, and the column of a number that grows with each
     generation. ``current`` is the column of the run's own row that holds the number of the current one: only
     what is below it is superseded. ``owned`` is the order of removal; the generation's own row comes last.
+    ``superseded`` is the state that every superseded generation has, and no current one. With it, automatic
+    sweeps read these alone, by an index over end and key of the rows in that state.
     """
 
     table: Name
@@ -63,6 +65,7 @@ class Generation(Model):
     status: Name
     terminal: tuple[str, ...] = Field(min_length=1)
     live: tuple[str, ...] = ()
+    superseded: str | None = None
     end: tuple[GenerationEnd, ...] = Field(min_length=1)
     protect: tuple[GenerationProtection, ...] = ()
     owned: tuple[GenerationRows, ...] = ()
@@ -72,6 +75,10 @@ class Generation(Model):
         both = sorted(set(self.live) & set(self.terminal))
         if both:
             raise ValueError(f"{both[0]!r} is listed as live and as terminal")
+        if self.superseded is not None and self.superseded not in self.terminal:
+            raise ValueError(f"{self.superseded!r} is superseded but not terminal")
+        if self.superseded is not None and len(self.end) > 1:
+            raise ValueError("superseded generations are read by their end, so that is one column")
         if self.end[0].rows is not None:
             raise ValueError("the first end is a column of the generation's own row")
         for rows in self.owned:

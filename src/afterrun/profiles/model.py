@@ -12,6 +12,7 @@ from pydantic import Field, StrictBool, StrictInt, StringConstraints, model_vali
 
 from afterrun.core.errors import did_you_mean
 from afterrun.profiles.blobs import Blobs
+from afterrun.profiles.defaults import DefaultPolicy
 from afterrun.profiles.generation import Generation
 from afterrun.profiles.registry import EndFormat, Hook, KeepSet, Records, TimeFormat
 from afterrun.profiles.rows import RowTable
@@ -88,18 +89,33 @@ class EndSource(Model):
     """A column that may hold the end time, and how it spells it; with ``rows``, the newest of theirs.
 
     The first source that is not NULL decides. ``rare`` says that only rows from before an engine's upgrade
-    need this source, so a sweep looks for them now and then and not each time.
+    need this source, so a sweep looks for them now and then and not each time. ``along`` is an indexed column
+    of the same row in whose order these times grow, such as an id: the newest of them is found by it.
     """
 
     column: Name
     format: EndFormat
     rare: StrictBool = False
     rows: EndRows | None = None
+    along: Name | None = None
 
     @property
     def label(self) -> str:
         """Return what people call it: its column, after the table where that is another one."""
         return self.column if self.rows is None else f"{self.rows.table}.{self.column}"
+
+
+class Aside(Model):
+    """What lets automatic sweeps pass by protected trees: two columns that the store's owner keeps.
+
+    Both are in the run's own row, in microseconds since 1970. ``due`` holds the end of a root that has
+    ended, and is NULL in every other row; sweeps go by it, and by nothing else. A sweep that finds a tree
+    protected empties it, and says in ``again`` when to look again. Whoever changes anything in a tree locks
+    the row of its root first, and puts both back in the same transaction.
+    """
+
+    due: Name
+    again: Name
 
 
 class Via(Model):
@@ -143,6 +159,11 @@ class Protection(Model):
     all_runs: StrictBool = False
     optional: StrictBool = False
     overdue: Overdue | None = None
+
+    @property
+    def ends_by_itself(self) -> bool:
+        """Say whether a clock ends it."""
+        return any(test.future is not None for test in self.where.values())
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -219,6 +240,8 @@ class Tree(Model):
     ones that may lie in another database.
     ``idempotency_key`` is the column that keeps the engine from running the same request twice.
     ``seen`` are time columns that tell when a run was made and last written, better with an index.
+    ``checked`` says that the database refuses every status that is in none of these lists, in the versions
+    that were read: then nobody has to look for others.
     With ``records``, a run is all rows with one key, and code of that name tells its status, which is no
     column then, and its end.
     """
@@ -243,6 +266,8 @@ class Tree(Model):
     elsewhere: tuple[Elsewhere, ...] = ()
     idempotency_key: Name | None = None
     records: Records | None = None
+    checked: StrictBool = False
+    aside: Aside | None = None
 
     @property
     def told(self) -> tuple[str, ...]:
@@ -264,6 +289,21 @@ class Tree(Model):
             raise ValueError("with records, their code tells what a run is: give table, key, end and owned")
         if self.records is None and any(part.format == "uuid6" for part in (*self.end, *self.seen)):
             raise ValueError("no database reads the time of a uuid6: only records have it")
+        return self
+
+    @model_validator(mode="after")
+    def _sets_nothing_aside_unseen(self) -> Self:
+        """Refuse to set aside what a change elsewhere may let go: nobody would bring it back."""
+        if self.aside is None:
+            return self
+        if self.records is not None or self.lookup or self.elsewhere:
+            raise ValueError("aside is for trees whose rows are all in the run table and owned tables")
+        far = [part.reason for part in self.protect if part.by_live or part.all_runs]
+        if far:
+            raise ValueError(f"aside does not go with {far[0]}, which the end of another tree's run may end")
+        timed = [part.reason for part in self.protect if part.table is None and part.ends_by_itself]
+        if timed:
+            raise ValueError(f"aside does not go with {timed[0]}, which ends by itself and is of no table")
         return self
 
     @model_validator(mode="after")
@@ -358,7 +398,8 @@ class Profile(Model):
 
     ``own_retention`` tells what the engine removes by itself, ``notes`` what a reader of a plan should know,
     ``before_sweep`` what the engine expects of anybody who removes its runs. ``blobs`` are payloads that
-    rows of several runs share.
+    rows of several runs share. ``policy`` holds where nobody says a rule; without it, such a policy is
+    refused.
     """
 
     name: Word
@@ -369,6 +410,7 @@ class Profile(Model):
     detect: Detect
     units: Units
     blobs: tuple[Blobs, ...] = ()
+    policy: DefaultPolicy | None = None
 
     @model_validator(mode="after")
     def _keeps_blobs_apart(self) -> Self:

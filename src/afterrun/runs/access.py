@@ -19,6 +19,9 @@ from afterrun.runs.words import RunStatus
 
 BY_ID: Final = sa.select(*COLUMNS).where(runs.c.id == sa.bindparam("run"))
 ROOT_OF: Final = sa.select(runs.c.root_id).where(runs.c.id == sa.bindparam("run"))
+BACK: Final = (
+    sa.update(runs).where(runs.c.id == sa.bindparam("root")).values(due_at=runs.c.ended_at, look_at=sa.null())
+)
 LEASE_OF: Final = sa.select(leases.c.epoch, leases.c.released_at).where(
     leases.c.run_id == sa.bindparam("run")
 )
@@ -34,28 +37,37 @@ def look_at(transaction: Transaction, run: str) -> Run:
 
 
 def hold(transaction: Transaction, run: str) -> Run:
-    """Lock a run's tree and return the run as it is now. Raises `RunNotFound`."""
+    """Lock a run's tree and return the run as it is now. Raises `RunNotFound`.
+
+    A tree that a sweep set aside is one that sweeps look at again: whatever changes now may let it go.
+    """
     lock_tree(transaction, run)
     return look_at(transaction, run)
 
 
 def held(transaction: Transaction, run: str, make: Make) -> Sequence[tuple[Any, ...]]:
     """Lock a run's tree, and return what a statement then says of ``:run``: both on one way to a server."""
-    if not transaction.dialect.locks_rows:
-        return transaction.direct(make, {"run": run})
-    return transaction.direct_behind(_top, make, {"run": run})
+    tops, rows = transaction.direct_behind(_top, make, {"run": run})
+    _let_look(transaction, tops)
+    return rows
 
 
 def lock_tree(transaction: Transaction, run: str) -> None:
     """Lock the root of a run's tree, which is the same for ever; what is read afterwards is as it is now."""
-    if transaction.dialect.locks_rows:
-        transaction.direct(_top, {"run": run})
+    _let_look(transaction, transaction.direct(_top, {"run": run}))
+
+
+def _let_look(transaction: Transaction, tops: Sequence[tuple[Any, ...]]) -> None:
+    """Let sweeps look again at a tree that one has set aside."""
+    for root, set_aside in tops:
+        if set_aside is not None:
+            transaction.change(BACK, {"root": root})
 
 
 def _top(dialect: Dialect) -> sa.ClauseElement:
     aside = runs.alias("aside")
     root = sa.select(aside.c.root_id).where(aside.c.id == sa.bindparam("run")).scalar_subquery()
-    return dialect.locked(sa.select(runs.c.id).where(runs.c.id == root))
+    return dialect.locked(sa.select(runs.c.id, runs.c.look_at).where(runs.c.id == root))
 
 
 def hold_as_owner(transaction: Transaction, run: str, epoch: int | None) -> Run:

@@ -24,13 +24,15 @@ Make: TypeAlias = "Callable[[Dialect], sa.ClauseElement]"
 """Makes a statement for a dialect. Each is a function of a module, by which the statement is remembered."""
 
 
+Both: TypeAlias = tuple[Sequence[tuple[Any, ...]], Sequence[tuple[Any, ...]]]
+"""Rows of two statements."""
+
+
 class Dialect(Protocol):
     """What differs between databases."""
 
     schema: str | None
     no_bytes: str
-    locks_rows: bool
-    """Whether rows are locked one by one; otherwise who writes has the whole store."""
     clock: sa.ColumnElement[Any]
     """The time as `now` tells it, as a column of a statement; NULL where the database has no clock."""
 
@@ -129,13 +131,12 @@ class Transaction:
         made = self._written(make)
         return made.rows(made.send(self.connection, values))
 
-    def direct_behind(self, first: Make, make: Make, values: Values) -> Sequence[tuple[Any, ...]]:
-        """Run one statement behind another, on one way to a server; return the rows of the second."""
-        made = self._written(make)
+    def direct_behind(self, first: Make, make: Make, values: Values) -> Both:
+        """Run one statement behind another, on one way to a server; return the rows of each."""
+        before, made = self._written(first), self._written(make)
         with self.dialect.together(self.connection):
-            self._written(first).send(self.connection, values)
-            cursor = made.send(self.connection, values)
-        return made.rows(cursor)
+            cursors = before.send(self.connection, values), made.send(self.connection, values)
+        return before.rows(cursors[0]), made.rows(cursors[1])
 
     def _written(self, make: Make) -> Direct:
         return self._database.statements.get(make) or self._database.write(make)

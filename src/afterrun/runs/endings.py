@@ -10,6 +10,8 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
+from afterrun.core.times import Instant
+from afterrun.runs.columns import Number
 from afterrun.runs.database import Transaction
 from afterrun.runs.obligations import close_ended, open_kinds, settle
 from afterrun.runs.schema import (
@@ -156,9 +158,15 @@ def end_runs(
     settle(transaction, live)
     _bury_keys(transaction, live, status, output)
     ended = sa.update(runs).where(runs.c.id.in_(scope), runs.c.ended_at.is_(None))
-    values = {"status": status, "reason": reason, "output_id": output, "ended_at": transaction.now}
+    now = transaction.now
+    values = {"status": status, "reason": reason, "output_id": output, "ended_at": now, "due_at": _due(now)}
     transaction.change(ended.values(values))
     return count  # a driver counts no rows of a statement that begins with a common table expression
+
+
+def _due(now: Instant) -> sa.ColumnElement[int | None]:
+    """Return when sweeps look at runs that end: at roots alone, and by their own end."""
+    return sa.case((runs.c.root_id == runs.c.id, sa.literal(now, Number)))
 
 
 def _bury_keys(transaction: Transaction, live: Scope, status: RunStatus, output: int | None) -> None:

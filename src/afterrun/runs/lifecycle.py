@@ -22,6 +22,7 @@ from afterrun.runs.views import Run
 from afterrun.runs.words import ENDED, GenerationStatus, RunStatus, Work
 
 STARTABLE: Final = (RunStatus.QUEUED, RunStatus.PARKED, RunStatus.WAITING)
+NO_END: Final = {"ended_at": None, "due_at": None}
 UNREAD: Final = (
     sa.select(messages.c.number, messages.c.content_id)
     .where(messages.c.run_id == sa.bindparam("run"), messages.c.consumed_at.is_(None))
@@ -107,7 +108,7 @@ def retry(transaction: Transaction, run: str) -> Run:
     found = hold(transaction, run)
     expect(found, RESUMABLE, "be retried")
     refuse(lineage_block(transaction, run))
-    change_run(transaction, run, status=RunStatus.QUEUED, reason=None, output_id=None, ended_at=None)
+    change_run(transaction, run, status=RunStatus.QUEUED, reason=None, output_id=None, **NO_END)
     current = sa.and_(generations.c.run_id == run, generations.c.number == found.generation)
     again = sa.update(generations).where(current).values(status=GenerationStatus.RUNNING, ended_at=None)
     transaction.change(again)

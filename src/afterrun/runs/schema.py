@@ -22,6 +22,7 @@ from afterrun.runs.columns import (
     of_run,
     one_of,
     some,
+    some_of,
     table,
     text,
     together,
@@ -50,7 +51,7 @@ blobs = table(
     text("address"),
     number("size"),
     number("created_at"),
-    text("key_id", null=True),  # this and the next two since revision 3; content in the clear has no key
+    text("key_id", null=True),  # this and the next two since revision 5; content in the clear has no key
     text("display", null=True),
     sa.Column("display_mark", sa.LargeBinary()),
     sa.Column(
@@ -71,7 +72,7 @@ store_identity = table(
     number("sealed_to"),
     sa.CheckConstraint("number = 1", name="one"),
 )
-"""One row, since revision 3: what addresses are made with, sealed under ``key_id``, or in the clear.
+"""One row, since revision 5: what addresses are made with, sealed under ``key_id``, or in the clear.
 
 Content up to the number ``sealed_to`` is known to be sealed under that key.
 """
@@ -97,6 +98,8 @@ runs = table(
     number("created_at"),
     number("started_at", null=True),
     number("ended_at", null=True),
+    number("due_at", null=True),  # the end of a root that automatic sweeps look at
+    number("look_at", null=True),  # of a root whose tree they set aside: when they look again
     one_of("status", RunStatus),
     null_while("ended_at", "status", LIVE),
     together("parent", "parent_id", "parent_generation", "parent_step", "parent_attempt"),
@@ -108,6 +111,8 @@ runs = table(
     some("ix_runs_live", "root_id", "ended_at IS NULL"),
     some("ix_runs_queued", "id", f"status = '{RunStatus.QUEUED}'"),
     where_set("ix_runs_ended_at", "ended_at"),
+    where_set("ix_runs_due_at", "due_at"),
+    where_set("ix_runs_look_at", "look_at"),
     where_set("ix_runs_parent_id", "parent_id"),
     where_set("ix_runs_restart_of", "restart_of"),
     where_set("ix_runs_continuation_of", "continuation_of"),
@@ -124,6 +129,9 @@ generations = table(
     *content("generations", "input_id"),
     number("ended_at", null=True),  # since revision 2, which fills it in as far as the history tells it
     one_of("status", GenerationStatus),
+    some_of(
+        "ix_generations_past", f"status = '{GenerationStatus.CONTINUED}'", "ended_at", "run_id", "number"
+    ),
 )
 
 steps = table(

@@ -117,7 +117,11 @@ class DirectoryRetention(Retention):
         self._location = location
         self._clock = SystemClock()
 
-    def outlook(self, policy: Policy, *, calendar: bool = False) -> Outlook:
+    @property
+    def default(self) -> None:
+        """Return nothing: of folders, somebody says what to keep."""
+
+    def outlook(self, policy: Policy | None = None, *, calendar: bool = False) -> Outlook:
         """Prepare a plan that also says what other ages would do, what stays and how old it is."""
         passes = self._plan(policy)
         rules, wider = passes.rules, age_rules(passes.trees.plan)[0]
@@ -125,7 +129,7 @@ class DirectoryRetention(Retention):
         around = DirectorySurroundings(self.store.runs, asked=rules.cutoff is not None, widest=widest)
         others = [Survey(part.store, part.plan) for part in passes.looking[1:]]
         outlook = Outlook(self.store.runs, around, passes.trees.plan, calendar=calendar, others=others)
-        outlook.report.policy = policy.canonical()
+        outlook.report.policy = passes.policy.canonical()
         return outlook
 
     def _maker(self, backup: BackupOrder, passes: Passes, options: SweepOptions) -> Maker:

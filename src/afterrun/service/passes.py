@@ -103,20 +103,26 @@ def passes_of(
     *,
     now: Instant,
     skip_streams: frozenset[int] = frozenset(),
+    swept: bool = False,
 ) -> Passes:
-    """Resolve a policy. Raises `Refused` if the store has nothing that it could let go."""
+    """Resolve a policy; ``swept``: for an automatic sweep.
+
+    Raises `Refused` if the store has nothing that it could let go.
+    """
     if isinstance(store, DirectoryStore):
         return _of_directory(store, policy, now=now)
     rules = policy.of("tree")
     rows = tuple(row_tables(store, policy, now=now))
     whole = rules or Policy(keep_for=FOREVER, grace=policy.grace, pins=policy.pins)
-    plan = make_plan(store, whole, now=now, skip_streams=skip_streams, whole=policy)
+    plan = make_plan(store, whole, now=now, skip_streams=skip_streams, whole=policy, swept=swept)
     plan = replace(plan, implied=rules is None)
     removing = [] if rules is None else [Pass(store, plan)]
-    removing += _generations(store, policy, plan if rules else None, now=now)
+    removing += _generations(store, policy, plan if rules else None, now=now, swept=swept)
     if not (removing or rows):
         raise _nothing_known(store, policy)
     told = list(stray_names(store, policy))
+    if policy.is_default:
+        told.append(f"nobody said what to keep, so this is what the profile {store.profile_name} says")
     if policy.generations is not None and not store.profile.units.have_generations:
         told.append(f"the rules for generations decide nothing: the profile {store.profile_name} knows none")
     if told:
@@ -155,7 +161,9 @@ def _of_directory(store: DirectoryStore, policy: Policy, *, now: Instant) -> Pas
     return Passes(policy, runs, (runs, Pass(results, make_plan(results, policy, now=now))))
 
 
-def _generations(store: SqlStore, policy: Policy, trees: Plan | None, *, now: Instant) -> Iterator[Pass]:
+def _generations(
+    store: SqlStore, policy: Policy, trees: Plan | None, *, now: Instant, swept: bool
+) -> Iterator[Pass]:
     """Yield the pass over superseded generations, if there is one."""
     rules = policy.of("generation")
     if rules is None:
@@ -167,7 +175,7 @@ def _generations(store: SqlStore, policy: Policy, trees: Plan | None, *, now: In
 
     view = generations_of(store, rules, leaving=leaving if trees else None)
     if view is not None:
-        yield Pass(view, make_plan(view, rules, now=now, whole=policy))
+        yield Pass(view, make_plan(view, rules, now=now, whole=policy, swept=swept))
 
 
 def _goes(unit: Unit, plan: Plan | None) -> bool:

@@ -13,10 +13,11 @@ from afterrun.core.guard import Decision
 from afterrun.core.inspection import Inspection
 from afterrun.core.outlook import Outlook
 from afterrun.core.plan import Only, Survey, only_of
-from afterrun.core.policy import Policy
+from afterrun.core.policy import Policy, no_rule
 from afterrun.core.report import Report
 from afterrun.core.space import Reclaim, ReclaimOptions
 from afterrun.core.times import Instant
+from afterrun.profiles.defaults import DefaultPolicy
 from afterrun.service.asking import (
     PLAN_PAGE,
     Approval,
@@ -107,13 +108,18 @@ class Retention:
         """Let go of the store."""
         self.store.close()
 
-    def survey(self, policy: Policy, *, only: Only | None = None) -> Surveys:
+    @property
+    def default(self) -> DefaultPolicy | None:
+        """Return what the profile keeps where nobody says a rule; most leave that to be said."""
+        return self.store.profile.policy
+
+    def survey(self, policy: Policy | None = None, *, only: Only | None = None) -> Surveys:
         """Prepare a plan that yields the units that would go, one by one; its report is whole at the end."""
         survey = Surveys(narrowed(self._plan(policy), only), only=only)
         survey.report.file_before = survey.report.file_after = self.store.sizes().total
         return survey
 
-    def plan(self, policy: Policy, *, only: Only | None = None) -> Report:
+    def plan(self, policy: Policy | None = None, *, only: Only | None = None) -> Report:
         """Say what a policy would remove, what stays and why. Removes nothing.
 
         ``only`` narrows it to units with these ids, as in `prune`.
@@ -122,7 +128,7 @@ class Retention:
         self._interrupted.mention(report)
         return report
 
-    def _planned(self, policy: Policy, *, only: Only | None = None) -> Report:
+    def _planned(self, policy: Policy | None = None, *, only: Only | None = None) -> Report:
         began = self._clock.monotonic()
         survey = self.survey(policy, only=only)
         for _ in survey.expired(page=PLAN_PAGE):
@@ -130,7 +136,7 @@ class Retention:
         survey.report.seconds = self._clock.monotonic() - began
         return survey.report
 
-    def outlook(self, policy: Policy, *, calendar: bool = False) -> Outlook:
+    def outlook(self, policy: Policy | None = None, *, calendar: bool = False) -> Outlook:
         """Prepare a plan that also says what other ages would do, what stays and how old it is.
 
         Read its ``expired`` to the end; ``calendar`` counts units by day as well.
@@ -144,13 +150,13 @@ class Retention:
         outlook = Outlook(
             self.store, SqlSurroundings(self.store), passes.trees.plan, calendar=calendar, others=others
         )
-        outlook.report.policy = policy.canonical()
+        outlook.report.policy = passes.policy.canonical()
         outlook.report.notices += [remark for part in passes.looking for remark in part.store.remarks()]
         outlook.report.file_before = outlook.report.file_after = self.store.sizes().total
         self._interrupted.mention(outlook.report)
         return outlook
 
-    def statements(self, policy: Policy) -> Mapping[str, str]:
+    def statements(self, policy: Policy | None = None) -> Mapping[str, str]:
         """Return the SQL that reads and would remove, by name, for every kind of unit of a policy."""
         found: dict[str, str] = {}
         passes = self._plan(policy)
@@ -160,13 +166,13 @@ class Retention:
             found |= table.sql()
         return found
 
-    def explain(self, run: str, policy: Policy) -> Explanation:
+    def explain(self, run: str, policy: Policy | None = None) -> Explanation:
         """Say everything that decides about the unit of one run. Raises `UnitNotFound`."""
         return explained(self._plan(policy), run)
 
     def prune(
         self,
-        policy: Policy,
+        policy: Policy | None = None,
         *,
         options: SweepOptions | None = None,
         only: Only | None = None,
@@ -202,7 +208,7 @@ class Retention:
                     }
                     retry = RetryAll(state)
                     report = running.run(passes.removing, options, retry, narrowed=bounds, rows=passes).report
-                report.policy = policy.canonical()
+                report.policy = passes.policy.canonical()
                 report.notices.extend([*cleared, *passes.notices])
                 if report.backup is not None:
                     report.backup["cleared"] = int(str(report.backup["cleared"])) + len(cleared)
@@ -244,7 +250,7 @@ class Retention:
 
     def sweep(
         self,
-        policy: Policy,
+        policy: Policy | None = None,
         *,
         options: SweepOptions | None = None,
         approve: str | None = None,
@@ -260,7 +266,7 @@ class Retention:
 
         Raises `StoreLocked`, and `Refused` for a schema that may not be written to.
         """
-        options = options or SweepOptions()
+        options, policy = options or SweepOptions(), self._said(policy)
         approval = Approval(approve, always=always)
         with self._watched(options) as watched, attempt(self.store, self._state) as state:
             options = replace(options, observer=watched)
@@ -287,7 +293,7 @@ class Retention:
         """Plan a sweep, and end what an interrupted removal left by that plan's rules."""
         self._interrupted.check()
         skipped = empty_streams(self.store, state)
-        passes = passes_of(self.store, policy, now=now, skip_streams=skipped)
+        passes = passes_of(self.store, policy, now=now, skip_streams=skipped, swept=True)
         self._interrupted.settle(passes.rules, gate=options.gate)
         return passes
 
@@ -370,8 +376,16 @@ class Retention:
         """
         return read_engine(self._location, self.store.profile_name, python=python)
 
-    def _plan(self, policy: Policy) -> Passes:
-        return passes_of(self.store, policy, now=self.store.now())
+    def _plan(self, policy: Policy | None) -> Passes:
+        return passes_of(self.store, self._said(policy), now=self.store.now())
+
+    def _said(self, policy: Policy | None) -> Policy:
+        """Return what to keep: where nobody says it, what the profile says. Raises `Refused`."""
+        if policy is not None:
+            return policy
+        if self.default is None:
+            raise no_rule()
+        return self.default.policy()
 
     def _watched(self, options: SweepOptions) -> Watched:
         """Wrap the observer: one that fails fails nothing, and every sweep has its end."""

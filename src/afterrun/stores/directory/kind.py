@@ -112,6 +112,11 @@ class DirectoryKind(ABC):
         return HOLD
 
     @property
+    def aside(self) -> None:
+        """Return nothing: a directory remembers nothing of what it holds."""
+        return
+
+    @property
     def blobs(self) -> None:
         """Return nothing: what several runs share lies in no run's folder."""
         return

@@ -132,6 +132,11 @@ class Aggregates:
             self._is_root(), one_of(self._status, words), *ended
         )
 
+    def runs(self) -> int:
+        """Count all runs: by whatever index is the smallest."""
+        statement = sa.select(sa.func.count()).select_from(self._facts.runs)
+        return int(self._dialect.execute(statement)[0][0])
+
     def roots(self) -> int:
         """Count the roots."""
         statement = sa.select(sa.func.count()).select_from(self._roots()).where(self._is_root())
@@ -158,7 +163,7 @@ class Aggregates:
         self, stream: int, cutoff: Instant, after: Scalar
     ) -> tuple[sa.Select[Any], dict[str, object]]:
         """Return the statement that counts the ended roots of one stream, by its index."""
-        facts, source = self._facts, self._tree.end[stream]
+        facts, source = self._facts, self._candidates.sources[stream]
         parameters: dict[str, object] = {}
         where = [self._in_stream(stream, cutoff, parameters)]
         if after is not None:
@@ -265,10 +270,11 @@ class Aggregates:
     def _in_stream(self, stream: int, cutoff: Instant, parameters: dict[str, object]) -> Column:
         """Return the condition under which a page of this stream meets a row."""
         ends, runs = self._facts.ends, self._facts.runs
-        source = self._tree.end[stream]
+        source = self._candidates.sources[stream]
         column = ends.raw(runs, source)
-        parameters[f"bound{stream}"] = ends.bound(runs, source, cutoff)
-        earlier = [ends.raw(runs, other).is_(None) for other in self._tree.end[:stream]]
+        limit = self._candidates.limit(stream, cutoff)
+        parameters[f"bound{stream}"] = ends.bound(runs, source, limit)
+        earlier = self._candidates.earlier(runs, stream)
         return sa.and_(column.is_not(None), column < sa.bindparam(f"bound{stream}"), *earlier)
 
     def _beyond(self, cutoff: Instant | None, parameters: dict[str, object]) -> Column:

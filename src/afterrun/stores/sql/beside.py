@@ -38,6 +38,7 @@ class BesideTrees(Uncounted, ABC):
 
     kind = "generation"
     group_columns: tuple[str, ...] = ()
+    aside: None = None
     removal: Removal
 
     def __init__(self, store: SqlStore, *, leaving: Leaving | None) -> None:

@@ -395,6 +395,8 @@ class Binding:
         addressed = [*tree.told, *(source.column for source in self._times() if source.rows is None)]
         addressed += [column for where in own for column in where]
         addressed += [edge.column for edge in tree.edges]
+        addressed += [source.along for source in self._times() if source.along]
+        addressed += [tree.aside.due, tree.aside.again] if tree.aside else []
         addressed += [tree.idempotency_key] if tree.idempotency_key else []
         for alias, lookup in tree.lookup.items():
             need(lookup.table, *lookup.on)

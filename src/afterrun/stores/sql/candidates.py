@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from afterrun.core.facts import Row, Scalar, Status, readable
 from afterrun.core.store import Cursor, Stream
 from afterrun.core.times import Instant
-from afterrun.profiles.model import EndSource
+from afterrun.profiles.model import EndSource, Tree
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.facts import Facts
 from afterrun.stores.sql.literals import one_of
@@ -69,9 +69,12 @@ class Candidates:
         self._dialect = facts.dialect
         self._window: _Window | None = None
         self._ties: _Ties | None = None
-        self.streams = tuple(
-            Stream(source.label, self.index(source) is not None, source.rare) for source in self._tree.end
-        )
+        self.sources = (*self._tree.end, *_sources_of(self._tree))
+        self.streams = tuple(map(self._stream, range(len(self.sources))))
+
+    def _stream(self, place: int) -> Stream:
+        source, swept = self.sources[place], place >= len(self._tree.end)
+        return Stream(source.label, self.index(source) is not None, source.rare, swept)
 
     def index(self, source: EndSource) -> str | None:
         """Return the index of the run table that orders an end source: none does by other rows' columns."""
@@ -183,7 +186,13 @@ class Candidates:
         }
 
     def _bound(self, stream: int, cutoff: Instant) -> object:
-        return self._facts.ends.bound(self._facts.runs, self._tree.end[stream], cutoff)
+        return self._facts.ends.bound(self._facts.runs, self.sources[stream], self.limit(stream, cutoff))
+
+    def limit(self, stream: int, cutoff: Instant) -> Instant:
+        """Return the moment before which the times of a stream are met: now, for times to look again."""
+        aside = self._tree.aside
+        waits = aside is not None and self.sources[stream].column == aside.again
+        return self._dialect.now() if waits else cutoff
 
     def statements(self, stream: int, limit: int) -> Iterator[tuple[str, sa.Select[Any]]]:
         """Yield what the pages of a stream are made of, each with the name of its position."""
@@ -236,14 +245,14 @@ class Candidates:
     def _times(self, stream: int, runs: sa.FromClause) -> tuple[Column, Column]:
         """Return a stream's time, and what orders runs whose times are equal."""
         tie = self._dialect.tie(self._tree.table, "k", runs.c[self._tree.key])
-        return self._facts.ends.raw(runs, self._tree.end[stream]), tie
+        return self._facts.ends.raw(runs, self.sources[stream]), tie
 
     def _raw(self, stream: int, position: str, limit: int, cursor: Cursor) -> sa.Subquery:
         runs = self._facts.binding.table(self._tree.table, "k")
         indexed = self.streams[stream].indexed
         source, eligible = self._source(stream, runs), self._eligible(stream, runs)
         column, tie = self._times(stream, runs)
-        if self._tree.end[stream].rows is not None:
+        if self.sources[stream].rows is not None:
             source = self._worked_out(source, column, tie, eligible)
             column, tie, eligible = source.c.ended, source.c.tie, []
         statement: sa.Select[Any] = (
@@ -251,7 +260,7 @@ class Candidates:
             .select_from(source)
             .where(*self._place(column, tie, position, cursor), *eligible)
         )
-        statement = self._dialect.hint(statement, runs, self.index(self._tree.end[stream]))
+        statement = self._dialect.hint(statement, runs, self.index(self.sources[stream]))
         sorts = position in ("tied", "alike") or not indexed or self._dialect.index_orders_ties
         order = [column, tie] if sorts else [column]
         return statement.order_by(*order).limit(limit).subquery("raw")
@@ -267,7 +276,9 @@ class Candidates:
     def _source(self, stream: int, runs: sa.FromClause) -> sa.FromClause:
         """Return runs with what tells their times up to this stream."""
         ends = self._facts.ends
-        if all(ends.is_own(runs, source) for source in self._tree.end[: stream + 1]):
+        if self.streams[stream].swept or all(
+            ends.is_own(runs, source) for source in self._tree.end[: stream + 1]
+        ):
             return runs if self.streams[stream].indexed else self._facts.binding.with_lookups(runs)
         return ends.join(runs)
 
@@ -279,7 +290,7 @@ class Candidates:
         tree, binding = self._tree, self._facts.binding
         runs = binding.table(tree.table, "k")
         column = self._facts.ends.raw(runs, tree.end[stream])
-        earlier = self._earlier(runs, stream)
+        earlier = self.earlier(runs, stream)
         ended = sa.case((sa.and_(*earlier), column)) if earlier else column
         tie = self._dialect.tie(tree.table, "k", runs.c[tree.key])
         statement = sa.select(ended.label("ended"), tie.label("tie")).select_from(self._source(stream, runs))
@@ -302,24 +313,31 @@ class Candidates:
 
     def _eligible(self, stream: int, runs: sa.FromClause) -> list[Column]:
         """Return the conditions under which a run is of a stream at all."""
-        where = self._earlier(runs, stream)
+        where = self.earlier(runs, stream)
         if not self.streams[stream].indexed:
             status = self._facts.binding.address(runs, self._tree.status)
             where.append(one_of(status, self._tree.terminal))
         return where
 
-    def _earlier(self, runs: sa.FromClause, stream: int) -> list[Column]:
-        """Return the conditions that no earlier source knows the end."""
-        return [self._facts.ends.raw(runs, earlier).is_(None) for earlier in self._tree.end[:stream]]
+    def earlier(self, runs: sa.FromClause, stream: int) -> list[Column]:
+        """Return the conditions that no earlier source knows the end; streams for sweeps have none."""
+        earlier = [] if self.streams[stream].swept else self._tree.end[:stream]
+        return [self._facts.ends.raw(runs, source).is_(None) for source in earlier]
 
     def has_rows(self, stream: int) -> bool:
         """Say whether a stream has any ended row, of whatever age."""
         tree, binding = self._tree, self._facts.binding
         runs = binding.runs()
         source = self._facts.ends.join(runs)
-        where = self._earlier(runs, stream)
+        where = self.earlier(runs, stream)
         where.append(one_of(binding.address(runs, tree.status), tree.terminal))
         statement: sa.Select[Any] = (
             sa.select(sa.literal_column("1")).select_from(source).where(*where).limit(1)
         )
         return bool(self._dialect.execute(statement))
+
+
+def _sources_of(tree: Tree) -> tuple[EndSource, ...]:
+    """Return what sweeps go by where trees can be set aside: ends that are due, and times to look again."""
+    names = () if tree.aside is None else (tree.aside.due, tree.aside.again)
+    return tuple(EndSource(column=name, format="epoch_us") for name in names)

@@ -14,12 +14,14 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from afterrun.core.facts import UNREADABLE, Key, Reason, Scalar, Status, Unit, key_text, readable
+from afterrun.core.store import Cursor
 from afterrun.core.times import Instant
 from afterrun.core.tree import chunks
 from afterrun.profiles.generation import Generation, GenerationEnd, GenerationProtection, GenerationRows
 from afterrun.stores.sql.binding import UnknownReference
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.facts import Facts
+from afterrun.stores.sql.literals import one_of
 
 GENERATION: Final = "g"
 """Alias of the table of generations in every statement."""
@@ -187,10 +189,41 @@ class GenerationFacts:
     def page(self, *, after: bool, limit: int) -> sa.Select[Any]:
         """Return the statement of a page: raw keys in a sub-select with LIMIT, their facts outside it."""
         raw = self.raw(after=after, limit=limit)
-        keys = [raw.c[name] for name in self.generation.key]
-        pairs = [ours == theirs for ours, theirs in zip(self.key, keys, strict=True)]
-        source = self.with_runs(raw.join(self.table, sa.and_(*pairs)))
+        source, keys = self._with_raw(raw)
         return sa.select(*self.columns).select_from(source).order_by(*keys)
+
+    def past_page(self, cursor: Cursor, *, limit: int) -> sa.Select[Any]:
+        """Return the statement of a page of superseded generations, by their ends: these come first."""
+        other = self.binding.table(self.generation.table, "k")
+        end: Column = other.c[self.generation.end[0].column]
+        order = [end, *(other.c[name] for name in self.generation.key)]
+        statement: sa.Select[Any] = sa.select(end.label("raw_end"), *order[1:]).select_from(other)
+        statement = statement.where(self.past(other))
+        if cursor.tie is not None:
+            names = ("after0", "after1")
+            places = [self.dialect.parameter("ended", cursor.end)]
+            places += [self.dialect.parameter(name, None) for name in names]
+            statement = statement.where(sa.tuple_(*order) > sa.tuple_(*places))
+        raw = statement.order_by(*order).limit(limit).subquery("raw")
+        source, keys = self._with_raw(raw)
+        return sa.select(raw.c.raw_end, *self.columns).select_from(source).order_by(raw.c.raw_end, *keys)
+
+    def past(self, table: sa.FromClause) -> Column:
+        """Return the condition that a generation was superseded, and ended before the parameter ``bound``."""
+        words = [word for word in (self.generation.superseded,) if word is not None]
+        old: Column = table.c[self.generation.end[0].column] < sa.bindparam("bound")
+        return sa.and_(one_of(table.c[self.generation.status], words), old)
+
+    def bound(self, cutoff: Instant) -> object:
+        """Return the parameter of `past`."""
+        end = self.generation.end[0]
+        return self.dialect.bound(cutoff, self.table.c[end.column], end.format)
+
+    def _with_raw(self, raw: sa.Subquery) -> tuple[sa.FromClause, list[Column]]:
+        """Put raw keys before generations and their runs; return the keys, too."""
+        keys: list[Column] = [raw.c[name] for name in self.generation.key]
+        pairs = [ours == theirs for ours, theirs in zip(self.key, keys, strict=True)]
+        return self.with_runs(raw.join(self.table, sa.and_(*pairs))), keys
 
 
 class GenerationReader:
@@ -206,6 +239,17 @@ class GenerationReader:
         statement = self._facts.page(after=after is not None, limit=limit)
         places = {f"after{place}": self._dialect.bind(value) for place, value in enumerate(after or ())}
         return [_row(row) for row in self._dialect.execute(statement, places)]
+
+    def past_page(
+        self, cursor: Cursor, after: Sequence[Scalar] | None, *, cutoff: Instant, limit: int
+    ) -> list[tuple[Scalar, GenerationRow]]:
+        """Return the next superseded rows that ended before the cutoff, each after its end as stored."""
+        given: dict[str, object] = {"bound": self._facts.bound(cutoff)}
+        if after is not None:
+            given["ended"] = self._dialect.bind(cursor.end)
+            given |= {f"after{place}": self._dialect.bind(value) for place, value in enumerate(after)}
+        found = self._dialect.execute(self._facts.past_page(cursor, limit=limit), given)
+        return [(row[0], _row(row[1:])) for row in found]
 
     def rows(self, keys: Sequence[Key]) -> list[GenerationRow]:
         """Return the rows with these keys."""

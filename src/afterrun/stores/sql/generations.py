@@ -1,7 +1,8 @@
 """Superseded generations of runs that stay, behind the store protocol: one pass over them beside the trees'.
 
-No engine has an index by their end, so a pass goes over all of them in the order of their keys. One that
-goes with its whole tree is left to that: it must not be counted twice.
+Where no index has them by their end, a pass goes over all of them in the order of their keys. So does a plan
+in any store, since it counts them all; a sweep reads only those that were superseded long ago, if the profile
+says how to find them. One that goes with its whole tree is left to that: it must not be counted twice.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ from afterrun.stores.sql.store import STATEMENT_PAGE, SqlStore
 from afterrun.stores.sql.transaction import LOCKED, SqlTransaction
 from afterrun.stores.sql.unchanged import Unchanged
 
+BY_KEY: Final = 0
+BY_END: Final = 1
+"""Streams: all of them, and those that were superseded."""
+
 
 class SqlGenerations(BesideTrees):
     """The generations of one SQL store."""
@@ -50,8 +55,11 @@ class SqlGenerations(BesideTrees):
         self._locks = GenerationLocks(self.facts, self.reader) if locks else None
 
     def streams(self) -> tuple[Stream, ...]:
-        """Return the one order of candidates: that of their keys."""
-        return (Stream("key", indexed=True),)
+        """Return the order of their keys, and that of their ends, if an index has the superseded ones so."""
+        by_key, generation = Stream("key", indexed=True), self.facts.generation
+        if generation.superseded is None:
+            return (by_key,)
+        return by_key, Stream(generation.end[0].column, indexed=True, swept=True)
 
     def has_rows(self, stream: int) -> bool:  # noqa: ARG002 - there is one
         """Say whether there is any generation."""
@@ -61,16 +69,28 @@ class SqlGenerations(BesideTrees):
     def page(self, cursor: Cursor, *, cutoff: Instant, limit: int) -> Page:
         """Return the units of the next raw keys, but for current generations, which no policy lets go."""
         mark = self._dialect.mark()
-        rows = self.reader.page(_place(cursor), limit=limit)
+        rows, following = self._read(cursor, cutoff, limit)
         units = self._set_apart(self.reader.build([row for row in rows if not row.is_current]), cutoff)
         self._unchanged.note(units, since=mark)
-        following = None if len(rows) < limit else Cursor(0, None, _mark(rows))
-        return Page(units, len(rows), following)
+        return Page(units, len(rows), following if len(rows) == limit else None)
 
-    def remaining(self, cursor: Cursor, *, cutoff: Instant, streams: Collection[int]) -> int:  # noqa: ARG002 - no index knows of time
+    def _read(
+        self, cursor: Cursor, cutoff: Instant, limit: int
+    ) -> tuple[Sequence[GenerationRow], Cursor | None]:
+        """Read the next rows of a stream, and return the cursor after the last of them."""
+        if cursor.stream == BY_KEY:
+            rows = self.reader.page(_place(cursor), limit=limit)
+            return rows, Cursor(BY_KEY, None, _mark(rows)) if rows else None
+        found = self.reader.past_page(cursor, _place(cursor), cutoff=cutoff, limit=limit)
+        rows = [row for _, row in found]
+        return rows, Cursor(BY_END, found[-1][0], _mark(rows)) if rows else None
+
+    def remaining(self, cursor: Cursor, *, cutoff: Instant, streams: Collection[int]) -> int:
         """Count superseded generations after the cursor; an upper bound of what may still go."""
         if not streams:
             return 0
+        if BY_END in streams:
+            return self._past_after(cursor, cutoff)
         place = _place(cursor)
         facts = self.facts
         statement = sa.select(sa.func.count()).select_from(facts.source).where(self._superseded())
@@ -80,6 +100,17 @@ class SqlGenerations(BesideTrees):
             statement = statement.where(sa.tuple_(*facts.key) > sa.tuple_(*after))
             parameters = {f"after{at}": self._dialect.bind(value) for at, value in enumerate(place)}
         return int(self._dialect.execute(statement, parameters)[0][0])
+
+    def _past_after(self, cursor: Cursor, cutoff: Instant) -> int:
+        """Count those that were superseded, and ended at the cursor's end or later, before the cutoff."""
+        facts = self.facts
+        statement = sa.select(sa.func.count()).select_from(facts.table).where(facts.past(facts.table))
+        given: dict[str, object] = {"bound": facts.bound(cutoff)}
+        if cursor.end is not None:
+            end = facts.table.c[facts.generation.end[0].column]
+            statement = statement.where(end >= self._dialect.parameter("ended", cursor.end))
+            given["ended"] = self._dialect.bind(cursor.end)
+        return int(self._dialect.execute(statement, given)[0][0])
 
     def _superseded(self) -> Column:
         facts = self.facts
@@ -101,7 +132,9 @@ class SqlGenerations(BesideTrees):
         ]
 
     def census(self) -> Census:
-        """Count the rows of the table of generations by status."""
+        """Count the rows of the table of generations by status, unless the database refuses unknown ones."""
+        if self._store.has_checked_statuses:
+            return Census({}, {})
         status = self.facts.table.c[self.facts.generation.status]
         rows = self._dialect.execute(
             sa.select(status, sa.func.count()).select_from(self.facts.table).group_by(status)
@@ -167,6 +200,9 @@ class SqlGenerations(BesideTrees):
             "next page": facts.page(after=True, limit=STATEMENT_PAGE),
             "facts": facts.by_key,
         }
+        if facts.generation.superseded is not None:
+            found["first page of a sweep"] = facts.past_page(Cursor(BY_END), limit=STATEMENT_PAGE)
+            found["next page of a sweep"] = facts.past_page(Cursor(BY_END, "", "[]"), limit=STATEMENT_PAGE)
         found.update({f"ends by rows {place}": part for place, part in enumerate(facts.ends, start=1)})
         found.update({f"held by {reason.name}": part for reason, _, part in facts.flags})
         found.update({"locks": self._locks.statement} if self._locks else {})

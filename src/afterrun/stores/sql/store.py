@@ -16,11 +16,13 @@ from afterrun.core.inspection import TableSize
 from afterrun.core.judge import Group, Rank
 from afterrun.core.space import GivenBack, Room, Space
 from afterrun.core.store import Census, Cursor, Outside, Page, Schema, Stream
-from afterrun.core.times import CLOCK_SKEW, Instant, Micros, micros
+from afterrun.core.times import Instant, Micros
 from afterrun.core.tree import chunks
 from afterrun.profiles import Profile, shape_digest
+from afterrun.profiles.model import Aside
 from afterrun.stores.sql.aggregates import Aggregates
-from afterrun.stores.sql.binding import RUN, Binding
+from afterrun.stores.sql.aside import SqlAside
+from afterrun.stores.sql.binding import Binding
 from afterrun.stores.sql.blobs import SqlBlobs
 from afterrun.stores.sql.candidates import Candidates
 from afterrun.stores.sql.climbing import climb, roots_of
@@ -28,6 +30,7 @@ from afterrun.stores.sql.dialect import Dialect, Sizes
 from afterrun.stores.sql.elsewhere import Reach, Reaching
 from afterrun.stores.sql.facts import Facts, RunReader
 from afterrun.stores.sql.hooks import before_sweep
+from afterrun.stores.sql.latest import last_added, newest_time
 from afterrun.stores.sql.literals import literal
 from afterrun.stores.sql.orphans import faults, overdue
 from afterrun.stores.sql.removal import Removal
@@ -78,8 +81,14 @@ class SqlStore:
         self.aggregates = Aggregates(self.facts, self.candidates)
         self.blobs = self._bind_blobs()
         self.removal = Removal(self.binding, returned=self.blobs.returned if self.blobs else None)
-        self._reader = RunReader(self.facts, self.dialect.now)
+        self._reader = RunReader(self.facts, self.now)
+        self._aside = None if self.binding.tree.aside is None else self._set_aside(self.binding.tree.aside)
         self._rows: Locks | None = RowLocks(self.facts, self._reader) if self.dialect.locks_rows else None
+
+    def _set_aside(self, aside: Aside) -> SqlAside:
+        return SqlAside(
+            self.facts, aside, self._reader, now=self.now, check=self.check_version, settle=self.settle
+        )
 
     def _bind_blobs(self) -> SqlBlobs | None:
         if not self.profile.blobs:
@@ -143,6 +152,11 @@ class SqlStore:
         """Return the seconds a live batch should hold locks."""
         return self.dialect.hold
 
+    @property
+    def aside(self) -> SqlAside | None:
+        """Return what sets protected trees aside, if the profile names columns for that."""
+        return self._aside
+
     def schema(self) -> Schema:
         """Return the schema's version, whether it was read, and what forbids writing."""
         return self._schema
@@ -164,6 +178,7 @@ class SqlStore:
         found.update({f"held by {reason.name}": part for reason, _, part in facts.flags})
         found.update({f"removal from {name}": part for name, part in self.removal.deletes})
         found.update(self.blobs.statements() if self.blobs else ())
+        found.update({"setting aside": self._aside.puts} if self._aside else {})
         here = {name: self.dialect.sql(statement) for name, statement in found.items()}
         return {**here, **self.reach.statements()}
 
@@ -267,16 +282,7 @@ class SqlStore:
 
     def newest(self, now: Instant) -> Instant | None:
         """Return the newest time, not after ``now``, that the profile's columns show."""
-        latest = sa.literal(now + micros(CLOCK_SKEW))
-        times: list[Instant] = []
-        for source in self.binding.tree.seen:
-            column, origin = self.facts.ends.stored(source)
-            instant = self.dialect.instant(column, source.format)
-            credible = sa.and_(instant >= sa.literal(0), instant <= latest)
-            statement = sa.select(instant).select_from(origin).where(column.is_not(None), credible)
-            rows = self.dialect.execute(statement.order_by(column.desc()).limit(1))
-            times.extend(int(row[0]) for row in rows)
-        return max(times, default=None)
+        return newest_time(self.facts, now)
 
     def count_runs(self, most: int) -> int:
         """Count runs, so many at most."""
@@ -285,14 +291,7 @@ class SqlStore:
 
     def last_added(self, count: int, *, within: int) -> Sequence[Key]:
         """Return the keys of the runs that were added last, of rows at most so far below the last one."""
-        facts, table = self.facts, self.binding.tree.table
-        tie = self.dialect.tie(table, RUN, facts.key)
-        newest = sa.select(facts.key).select_from(facts.runs).order_by(tie.desc()).limit(count)
-        if tie is not facts.key:
-            others = self.binding.table(table, "n")
-            last = sa.select(sa.func.max(self.dialect.tie(table, "n", others.c[self.binding.tree.key])))
-            newest = newest.where(tie > last.select_from(others).scalar_subquery() - literal(within))
-        return [row[0] for row in self.dialect.execute(newest)]
+        return last_added(self.facts, count, within=within)
 
     def streams(self) -> tuple[Stream, ...]:
         """Return the orders in which candidates come, one for each end source."""
@@ -382,8 +381,15 @@ class SqlStore:
         return self.aggregates.roots()
 
     def census(self) -> Census:
-        """Count runs by status."""
+        """Count runs by status; only together, where the database knows each status as the profile does."""
+        if self.has_checked_statuses:
+            return Census({}, {}, together=self.aggregates.runs())
         return self.aggregates.census()
+
+    @property
+    def has_checked_statuses(self) -> bool:
+        """Say whether the database refuses a status that the profile does not know."""
+        return self.binding.tree.checked and self._schema.version in self.profile.detect.read
 
     def outside(self, *, cutoff: Instant | None, now: Instant) -> Outside:
         """Count what pages never meet."""
@@ -469,7 +475,7 @@ class SqlStore:
 
     def cursor_at(self, stream: int, moment: Instant) -> Cursor:
         """Return the place in a stream where a page up to this instant ends: before all that ended then."""
-        raw = self.facts.ends.bound(self.binding.runs(), self.binding.tree.end[stream], moment)
+        raw = self.facts.ends.bound(self.binding.runs(), self.candidates.sources[stream], moment)
         return Cursor(stream, raw)  # type: ignore[arg-type]
 
     def check(self) -> Iterator[str]:

@@ -42,6 +42,7 @@ class ThreadStore(SqlStore):
         self.saver: Saver = PostgresSaver(self.binding) if shared else SqliteSaver()
         self.threads = ThreadReader(self.binding, self.saver)
         self._reader = self.threads
+        self._aside = None
         self.blobs = None  # values that threads share, they share with themselves alone
         self.removal = ThreadRemoval(self.binding)
         self._unchanged = Unchanged(self.dialect, self.threads)
