@@ -329,7 +329,7 @@ def test_content_of_the_second_revision_is_sealed_by_the_first_key(empty_home: H
     held = _store_with_content(empty_home)
     told = RunStore.pending(empty_home.location)
     assert told is not None
-    assert (told.before, told.rows) == ("0002", 3)
+    assert (told.before, told.rows) == ("0002", 4)
     with empty_home.open() as store:
         assert (store.input_of(LOOP), store.output_of(LOOP)) == (held[1], held[2])
         display = store.output_display_of(LOOP)
