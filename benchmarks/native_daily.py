@@ -98,7 +98,7 @@ class Shape:
 
 def fill(location: str, shape: Shape, *, now: int) -> None:
     """Make a store: one run by its own calls, and copies of it in SQL."""
-    with RunStore.open(location, clock=lambda: now - HOUR) as store:
+    with RunStore.open(location, sealing="off", clock=lambda: now - HOUR) as store:
         run = store.create("import").run.id
         store.start(run)
         store.steps.complete(store.steps.start(run, "work"), output=b"output of a step")

@@ -7,7 +7,6 @@ runs that stay.
 
 from __future__ import annotations
 
-import hashlib
 import random
 import sqlite3
 import uuid
@@ -23,7 +22,6 @@ import sqlalchemy as sa
 
 from afterrun.core.times import DAY, SECOND, Instant
 from afterrun.runs import Attempt, RunStatus, RunStore
-from afterrun.runs.contents import address_of
 from afterrun.runs.schema import blobs, runs
 from afterrun.runs.side_tables import metadata
 
@@ -57,13 +55,17 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """Rows that the store's own calls wrote: by table, with the number of runs and roots, and the span."""
+    """Rows that the store's own calls wrote: by table, with the number of runs and roots, and the span.
+
+    ``address`` tells that of content, as this store makes it: a clone is that store, and says the same.
+    """
 
     rows: Mapping[str, Sequence[Row]]
     runs: int
     roots: int
     began: Instant
     ended: Instant
+    address: Callable[[bytes], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ def _asking(store: RunStore) -> None:
     store.steps.complete(again, output=output)
     store.approvals.approve(store.approvals.ask(run, "send"), by="anna")
     store.decisions.decide(store.decisions.ask(run, "which"), "left", by="ben")
-    store.pins.release(store.pins.add(run, address_of(output), holder="viewer"))
+    store.pins.release(store.pins.add(run, store.address_of(output), holder="viewer"))
     store.finish(run, RunStatus.FAILED, output=_content(f"so far {run}", 500), deliver_to="mail")
     for result in store.results.due("mail"):
         store.results.deliver(result)
@@ -161,13 +163,15 @@ def model_of(folder: Path, *, began: Instant) -> Model:
     """Let a store make the trees once, and read all that it wrote."""
     path = folder / "model.sqlite"
     clock = Clock(began)
-    with RunStore.open(str(path), clock=clock) as store:
+    with RunStore.open(str(path), sealing="off", clock=clock) as store:
         make_trees(store)
+        with store._database.reading() as transaction:
+            address = transaction.sealing.address
     with closing(sqlite3.connect(path)) as database:
         rows = {table.name: _all(database, table) for table in metadata.sorted_tables}
     found = [dict(zip(runs.c.keys(), row, strict=True)) for row in rows["runs"]]
     roots = sum(row["root_id"] == row["id"] for row in found)
-    return Model(rows, len(found), roots, began, clock.now)
+    return Model(rows, len(found), roots, began, clock.now, address)
 
 
 def _all(database: sqlite3.Connection, table: sa.Table) -> list[Row]:
@@ -201,7 +205,9 @@ class Cloning:
     def _repeat(self, number: int, chunk: Mapping[str, list[Row]]) -> None:
         repetition = Repetition(number, self._later(number), self._ids(number), self._blobs(number, chunk))
         for name, changes in self._changes.items():
-            if name not in {"blobs", "afterrun_version"}:
+            if name == "store_identity" and number == 0:
+                chunk[name].extend(self.model.rows[name])
+            elif name not in {"blobs", "store_identity", "afterrun_version"}:
                 chunk[name].extend(_changed(row, changes, repetition) for row in self.model.rows[name])
 
     def _later(self, number: int) -> Instant:
@@ -245,7 +251,7 @@ class Cloning:
         changed = {
             "id": len(self._made),
             "content": content,
-            "address": hashlib.sha256(content).hexdigest(),
+            "address": self.model.address(content),
             "size": len(content),
             "created_at": values["created_at"] + self._later(number),
         }
@@ -283,6 +289,7 @@ def fill_sqlite(path: Path, cloning: Cloning) -> None:
     """Make a store in a file and fill it."""
     RunStore.open(str(path)).close()
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("DELETE FROM store_identity")  # that of the model comes with its rows
         database.execute("PRAGMA synchronous = OFF")
         for chunk in cloning.rows():
             database.execute("BEGIN")
@@ -300,6 +307,7 @@ def fill_postgres(location: str, superuser: str, cloning: Cloning) -> None:
     with closing(engine.raw_connection()) as pooled:
         connection: psycopg.Connection[Any] = cast("Any", pooled.driver_connection)
         connection.execute(b"SET session_replication_role = replica")
+        connection.execute(b"DELETE FROM afterrun.store_identity")  # that of the model comes with its rows
         for chunk in cloning.rows():
             for name, rows in _filled(chunk):
                 with connection.cursor().copy(f"COPY afterrun.{name} FROM STDIN".encode()) as copy:

@@ -13,8 +13,9 @@ import sqlalchemy as sa
 
 from afterrun import Policy, Report, Retention, SweepOptions
 from afterrun.core.times import DAY, SECOND, Instant, parse_duration
-from afterrun.runs import Attempt, Resource, RunStatus, RunStore
+from afterrun.runs import Attempt, Key, Keys, Resource, RunStatus, RunStore
 from afterrun.runs.database import Database, Transaction
+from afterrun.runs.identity import Choice
 from afterrun.runs.ids import new_id
 from afterrun.runs.opening import dialect_of
 from afterrun.runs.schema import attempts, blobs, generations, obligations, runs, steps
@@ -23,6 +24,9 @@ from afterrun.runs.words import OF_RUN, Work
 from fakes import NOW, stand_still
 
 LONG_AGO: Final[Instant] = NOW - 100 * DAY
+KEYS: Final = Keys(Key.of(bytes(range(32))))
+"""The key of the stores of tests."""
+
 MONTH: Final = Policy(keep_for=timedelta(days=30))
 
 
@@ -47,9 +51,9 @@ class Home:
     superuser: str
     clock: ManualClock = field(default_factory=ManualClock)
 
-    def open(self) -> RunStore:
-        """Open the store as an application does."""
-        return RunStore.open(self.location, clock=self.clock)
+    def open(self, sealing: Choice = None) -> RunStore:
+        """Open the store as an application does: the environment has a key."""
+        return RunStore.open(self.location, sealing=sealing, clock=self.clock)
 
     @contextmanager
     def database(self) -> Iterator[Database]:
@@ -82,11 +86,12 @@ class Home:
             return [dict(row._mapping) for row in transaction.rows(sa.select(table))]
 
     def counts(self) -> dict[str, int]:
-        """Count the rows of every table that has any."""
+        """Count the rows of every table that has any, but for the one row of the store itself."""
         with self.database() as database, database.reading() as transaction:
             counted = {
                 name: transaction.value(sa.select(sa.func.count()).select_from(table))
                 for name, table in metadata.tables.items()
+                if name != "store_identity"
             }
         return {name: count for name, count in counted.items() if count}
 

@@ -140,7 +140,7 @@ def test_read_messages_go_with_the_generation_that_read_them(home: Home, store: 
     assert [message.number for message in store.messages.of(run)] == [3, 4]
     assert [turn.generation for turn in store.turns.of(run)] == [3]
     assert len([row for row in home.rows(obligations) if row["kind"] == Work.MESSAGE]) == 1
-    assert {bytes(row["content"]) for row in home.rows(blobs)} == {b"2", b"turn 2", b"state 2", b"unread"}
+    assert len(home.rows(blobs)) == 4
 
 
 def test_a_turn_is_open_until_its_answer_is_delivered(home: Home, store: RunStore) -> None:

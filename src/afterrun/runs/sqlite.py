@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,9 @@ SETTINGS: Final = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = O
 NANOSECONDS: Final = 1_000
 """Nanoseconds of a microsecond."""
 
+SEQUENCE: Final = sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"))
+"""SQLite's own table of the greatest number that was ever given, for tables with AUTOINCREMENT."""
+
 BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 KINDS: Final = {
     sqlite3.SQLITE_FULL: "disk-full",
@@ -46,6 +50,8 @@ class SQLite:
     """One file, by its path. Writers wait for each other; readers see the last commit."""
 
     schema: str | None = None
+    no_bytes = "x''"
+    clock: sa.ColumnElement[Any] = sa.null()
 
     def __init__(self, path: Path) -> None:
         """Take a path. Raises `StoreUnreadable` where SQLite is too old for strict tables."""
@@ -67,7 +73,8 @@ class SQLite:
 
     def begin(self, connection: sa.Connection, *, writing: bool) -> None:
         """Take the write lock at once, so that what was read cannot change before the commit."""
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+        driver: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]
+        driver.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
 
     def now(self, connection: sa.Connection) -> Instant:  # noqa: ARG002 - a file has the machine's clock
         """Return the machine's time."""
@@ -88,6 +95,27 @@ class SQLite:
         return made.on_conflict_do_update(
             index_elements=conflict, set_={name: made.excluded[name] for name in update}
         )
+
+    def reserve(self, table: sa.Table) -> sa.Select[Any]:
+        """Look for a blob, and at the number that the next one gets: the write lock keeps others from it."""
+        one = sa.select(sa.literal_column("1")).subquery("one")
+        last = sa.select(sa.func.max(SEQUENCE.c.seq)).where(
+            SEQUENCE.c.name == sa.literal_column(f"'{table.name}'")
+        )
+        new = sa.func.coalesce(last.scalar_subquery(), sa.literal_column("0")) + sa.literal_column("1")
+        found = one.outerjoin(table, table.c.address == sa.bindparam("address"))
+        return sa.select(table.c.id, table.c.key_id, new.label("new")).select_from(found)
+
+    def new_number(self, table: sa.Table) -> sa.ColumnElement[Any]:  # noqa: ARG002 - one interface
+        """Return NULL: to look for a blob takes no time here, and to write one in vain does."""
+        return sa.null()
+
+    def together(self, connection: sa.Connection) -> AbstractContextManager[object]:  # noqa: ARG002 - one interface
+        """Do nothing: there is no way to a server."""
+        return nullcontext()
+
+    def hold_table(self, connection: sa.Connection, table: sa.Table) -> None:
+        """Do nothing: the write lock is held already."""
 
     def is_there(self) -> bool:
         """Say whether the file exists: to connect would make it."""
