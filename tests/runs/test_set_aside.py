@@ -178,7 +178,7 @@ def test_a_tree_that_somebody_changes_is_left_for_the_next_sweep(home: Home, sto
     if home.name == "sqlite":
         pytest.skip("a file has one writer")
     run, _ = _pinned(home, store)
-    with home.database() as database, database.writing() as transaction:
+    with store._database.writing() as transaction:
         transaction.rows(sa.select(runs).where(runs.c.id == run).with_for_update())
         store_content(transaction, b"more")
         _sweep(home)
