@@ -53,6 +53,8 @@ def saved_tables(tables: Sequence[SqlRows], kind: BackupKind) -> Collection[str]
     for table in tables:
         if kind == "removed" and not table.problems:
             table.problems = list(uncopied(table.binding))
+    for table in tables:
+        table.apart = [other for other in table.apart if not other.problems]
     return [table.name for table in tables if not table.problems]
 
 
