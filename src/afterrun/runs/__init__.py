@@ -23,8 +23,10 @@ retention is that of every engine, by ``profiles/native.toml``.
 """
 
 from afterrun.runs.creation import Created
+from afterrun.runs.effect_rows import Effect
 from afterrun.runs.errors import (
     Block,
+    FingerprintMismatch,
     KeySpent,
     LeaseHeld,
     NotFound,
@@ -38,6 +40,7 @@ from afterrun.runs.errors import (
     WrongState,
 )
 from afterrun.runs.leases import Lease
+from afterrun.runs.messages import Message
 from afterrun.runs.pins import Pin
 from afterrun.runs.policy import DEFAULT_POLICY
 from afterrun.runs.questions import Question
@@ -47,7 +50,7 @@ from afterrun.runs.tasks import Task
 from afterrun.runs.trees import Tree
 from afterrun.runs.upgrade import Upgrade
 from afterrun.runs.views import Attempt, Run, Step
-from afterrun.runs.words import AttemptStatus, RunStatus, StepStatus, TaskStatus, Work
+from afterrun.runs.words import AttemptStatus, EffectStatus, RunStatus, StepStatus, TaskStatus, Work
 
 __all__ = [
     "DEFAULT_POLICY",
@@ -55,9 +58,13 @@ __all__ = [
     "AttemptStatus",
     "Block",
     "Created",
+    "Effect",
+    "EffectStatus",
+    "FingerprintMismatch",
     "KeySpent",
     "Lease",
     "LeaseHeld",
+    "Message",
     "NotFound",
     "Pin",
     "Question",

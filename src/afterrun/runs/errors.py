@@ -34,7 +34,7 @@ class RunNotFound(RunError):
 
 
 class NotFound(RunError):
-    """A run has no such step, task, approval, decision, result or pin."""
+    """A run has no such part: a step, a question, an effect, a message, a turn and so on."""
 
 
 class WorkBlocked(RunError):
@@ -78,6 +78,13 @@ class KeySpent(RunError):
             f"the run that this idempotency key started ended as {status} and was removed since: the key "
             "starts no other run"
         )
+
+
+class FingerprintMismatch(RunError):
+    """A key was given before, with something else: another request, another content, another fingerprint.
+
+    Nothing was done under it now. Ask for the same again, or give another key.
+    """
 
 
 class SchemaTooNew(RunError):

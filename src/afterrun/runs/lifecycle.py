@@ -10,18 +10,25 @@ from afterrun.core.errors import UsageError
 from afterrun.runs import contents, results
 from afterrun.runs.access import change_run, expect, hold, hold_as_owner, look_at
 from afterrun.runs.database import Transaction
-from afterrun.runs.endings import end_runs, end_work, has_open_work, one_run
+from afterrun.runs.endings import RESUMABLE, end_runs, end_work, has_open_work, one_run
 from afterrun.runs.errors import WrongState
 from afterrun.runs.leases import let_go
 from afterrun.runs.lineage import lineage_block, refuse
 from afterrun.runs.obligations import close_work, open_work
 from afterrun.runs.schema import generations, runs, tombstones
 from afterrun.runs.scrub import scrub
+from afterrun.runs.side_tables import messages
 from afterrun.runs.views import Run
 from afterrun.runs.words import ENDED, GenerationStatus, RunStatus, Work
 
 STARTABLE: Final = (RunStatus.QUEUED, RunStatus.PARKED, RunStatus.WAITING)
-RETRIABLE: Final = (RunStatus.FAILED, RunStatus.TIMED_OUT)
+UNREAD: Final = (
+    sa.select(messages.c.number, messages.c.content_id)
+    .where(messages.c.run_id == sa.bindparam("run"), messages.c.consumed_at.is_(None))
+    .order_by(messages.c.number)
+    .limit(1)
+)
+"""Finds the oldest message that a run has not read."""
 
 
 def start(transaction: Transaction, run: str, *, epoch: int | None = None) -> Run:
@@ -98,7 +105,7 @@ def finish(
 def retry(transaction: Transaction, run: str) -> Run:
     """Queue a run again that failed or ran out of time; its age counts from its next end."""
     found = hold(transaction, run)
-    expect(found, RETRIABLE, "be retried")
+    expect(found, RESUMABLE, "be retried")
     refuse(lineage_block(transaction, run))
     change_run(transaction, run, status=RunStatus.QUEUED, reason=None, output_id=None, ended_at=None)
     current = sa.and_(generations.c.run_id == run, generations.c.number == found.generation)
@@ -107,6 +114,8 @@ def retry(transaction: Transaction, run: str) -> Run:
     key = sa.select(runs.c.idempotency_key).where(runs.c.id == run).scalar_subquery()
     transaction.change(sa.delete(tombstones).where(tombstones.c.key == key))
     open_work(transaction, found, Work.QUEUED)
+    if transaction.rows(UNREAD, {"run": run}):
+        open_work(transaction, found, Work.MESSAGE)
     return look_at(transaction, run)
 
 
@@ -137,6 +146,6 @@ def _refuse_open_work(transaction: Transaction, run: Run, doing: str) -> None:
     if has_open_work(transaction, run):
         raise WrongState(
             f"the run cannot {doing} with work of its own open: end its steps, queued retries, tasks, "
-            "approvals and decisions first",
+            "approvals, decisions and effects first",
             status=run.status,
         )

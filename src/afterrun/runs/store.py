@@ -11,9 +11,11 @@ from afterrun.runs import contents, creation, lifecycle, trees
 from afterrun.runs.access import hold, look_at
 from afterrun.runs.creation import Created, Order
 from afterrun.runs.database import Clock, Database
+from afterrun.runs.effects import Effects
 from afterrun.runs.errors import Block
 from afterrun.runs.leases import Leases
 from afterrun.runs.lineage import lineage_block, step_block
+from afterrun.runs.messages import Messages
 from afterrun.runs.opening import dialect_of
 from afterrun.runs.pins import Pins
 from afterrun.runs.questions import Approvals, Decisions
@@ -24,10 +26,7 @@ from afterrun.runs.tasks import Tasks
 from afterrun.runs.trees import Tree
 from afterrun.runs.upgrade import Upgrade, make_ready, pending
 from afterrun.runs.views import COLUMNS, Attempt, Run, runs_of
-from afterrun.runs.words import RunStatus
-
-PAGE = 100
-"""Runs of a list unless the caller says otherwise."""
+from afterrun.runs.words import PAGE, RunStatus
 
 
 class RunStore:
@@ -48,6 +47,8 @@ class RunStore:
         self.leases = Leases(database)
         self.pins = Pins(database)
         self.results = Results(database)
+        self.effects = Effects(database)
+        self.messages = Messages(database)
 
     @classmethod
     def open(cls, location: str, *, migrate: bool = True, clock: Clock | None = None) -> Self:
