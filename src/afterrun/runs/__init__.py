@@ -22,6 +22,7 @@ This package imports the core, SQLAlchemy and Alembic, and nothing of stores, pr
 retention is that of every engine, by ``profiles/native.toml``.
 """
 
+from afterrun.runs.checkpoints import Checkpoint
 from afterrun.runs.creation import Created
 from afterrun.runs.effect_rows import Effect
 from afterrun.runs.errors import (
@@ -39,15 +40,18 @@ from afterrun.runs.errors import (
     WorkBlocked,
     WrongState,
 )
+from afterrun.runs.follow_ups import FollowUp
 from afterrun.runs.leases import Lease
 from afterrun.runs.messages import Message
 from afterrun.runs.pins import Pin
 from afterrun.runs.policy import DEFAULT_POLICY
 from afterrun.runs.questions import Question
+from afterrun.runs.resources import Resource
 from afterrun.runs.results import Result
 from afterrun.runs.store import RunStore
 from afterrun.runs.tasks import Task
 from afterrun.runs.trees import Tree
+from afterrun.runs.turns import Turn
 from afterrun.runs.upgrade import Upgrade
 from afterrun.runs.views import Attempt, Run, Step
 from afterrun.runs.words import AttemptStatus, EffectStatus, RunStatus, StepStatus, TaskStatus, Work
@@ -57,10 +61,12 @@ __all__ = [
     "Attempt",
     "AttemptStatus",
     "Block",
+    "Checkpoint",
     "Created",
     "Effect",
     "EffectStatus",
     "FingerprintMismatch",
+    "FollowUp",
     "KeySpent",
     "Lease",
     "LeaseHeld",
@@ -68,6 +74,7 @@ __all__ = [
     "NotFound",
     "Pin",
     "Question",
+    "Resource",
     "Result",
     "Run",
     "RunError",
@@ -81,6 +88,7 @@ __all__ = [
     "Task",
     "TaskStatus",
     "Tree",
+    "Turn",
     "Upgrade",
     "UpgradeNeeded",
     "UpgradeRefused",

@@ -12,10 +12,11 @@ import sqlalchemy as sa
 from afterrun.core.times import to_datetime
 from afterrun.runs import contents
 from afterrun.runs.database import Transaction
-from afterrun.runs.errors import NotFound, WrongState
+from afterrun.runs.errors import WrongState
 from afterrun.runs.labels import label
 from afterrun.runs.numbers import next_number
 from afterrun.runs.obligations import close_work, open_work
+from afterrun.runs.parts import Place, at, row_of
 from afterrun.runs.side_tables import effects, receipts
 from afterrun.runs.views import Attempt, Run, moment
 from afterrun.runs.words import EffectStatus, Work
@@ -47,23 +48,14 @@ class Effect:
     ended_at: datetime | None
 
     @property
-    def place(self) -> tuple[str, int, int]:
+    def place(self) -> Place:
         """Return run, generation and number."""
         return self.run, self.generation, self.number
 
 
-def at(run: str, generation: int, number: int) -> sa.ColumnElement[bool]:
-    """Return what finds one effect."""
-    columns = effects.c
-    return sa.and_(columns.run_id == run, columns.generation == generation, columns.number == number)
-
-
-def row_of(transaction: Transaction, run: str, generation: int, number: int) -> Row:
+def look(transaction: Transaction, place: Place) -> Row:
     """Return the row of an effect. Raises `NotFound`."""
-    found = transaction.one(sa.select(effects).where(at(run, generation, number)))
-    if found is None:
-        raise NotFound("the run has no such effect")
-    return found
+    return row_of(transaction, effects, place, "effect")
 
 
 def known(transaction: Transaction, attempt: Attempt, key: str) -> Row | None:
@@ -97,7 +89,7 @@ def insert(
         request_id=request,
         opened_at=transaction.now,
     )
-    row = row_of(transaction, run.id, run.generation, number)
+    row = look(transaction, (run.id, run.generation, number))
     _open(transaction, run, row)
     return row
 
@@ -154,8 +146,8 @@ def undone(transaction: Transaction, run: Run, row: Row, *, again: bool, reason:
 def change(transaction: Transaction, row: Row, **values: object) -> Row:
     """Change columns of an effect, and return its row as it is then."""
     place = row.run_id, row.generation, row.number
-    transaction.change(sa.update(effects).where(at(*place)).values(values))
-    return row_of(transaction, *place)
+    transaction.change(sa.update(effects).where(at(effects, place)).values(values))
+    return look(transaction, place)
 
 
 def expect(row: Row, statuses: Iterable[EffectStatus], doing: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import sqlalchemy as sa
 
 from afterrun.runs import contents, effect_rows
-from afterrun.runs.access import hold, hold_as_owner, look_at
+from afterrun.runs.access import hold, hold_as_owner
 from afterrun.runs.creation import MAX_KEY
 from afterrun.runs.database import Database
 from afterrun.runs.effect_rows import ORDER, Effect, effect_of, effects_of, expect
@@ -21,6 +21,7 @@ from afterrun.runs.errors import FingerprintMismatch
 from afterrun.runs.labels import label
 from afterrun.runs.lifecycle import wake
 from afterrun.runs.lineage import refuse, step_block
+from afterrun.runs.parts import at, page_of
 from afterrun.runs.scrub import scrub
 from afterrun.runs.side_tables import effects, receipts
 from afterrun.runs.views import Attempt
@@ -73,7 +74,7 @@ class Effects:
         """Note that a pending effect is about to happen: once this returns, do it, and not before."""
         with self._database.writing() as transaction:
             hold_as_owner(transaction, effect.run, epoch)
-            row = effect_rows.row_of(transaction, *effect.place)
+            row = effect_rows.look(transaction, effect.place)
             refuse(step_block(transaction, effect_rows.attempt_of(row)))
             expect(row, [EffectStatus.PENDING], "be begun")
             return effect_of(effect_rows.begin(transaction, row, epoch))
@@ -82,7 +83,7 @@ class Effects:
         """Note that a begun effect happened, with what the outside answered. Only who began it can."""
         with self._database.writing() as transaction:
             run = hold_as_owner(transaction, effect.run, epoch)
-            row = effect_rows.row_of(transaction, *effect.place)
+            row = effect_rows.look(transaction, effect.place)
             effect_rows.expect_begun(row, epoch, "be applied")
             return effect_of(effect_rows.apply(transaction, run, row, receipt))
 
@@ -93,7 +94,7 @@ class Effects:
         """
         with self._database.writing() as transaction:
             run = hold_as_owner(transaction, effect.run, epoch)
-            row = effect_rows.row_of(transaction, *effect.place)
+            row = effect_rows.look(transaction, effect.place)
             if row.status != EffectStatus.PENDING:
                 effect_rows.expect_begun(row, epoch, "fail")
             return effect_of(effect_rows.undone(transaction, run, row, again=again, reason=scrub(reason)))
@@ -109,7 +110,7 @@ class Effects:
             hold_as_owner(transaction, run, epoch)
             begun = sa.and_(effects.c.run_id == run, effects.c.status == EffectStatus.APPLYING)
             if not isinstance(target, str):
-                begun = sa.and_(begun, effect_rows.at(*target.place))
+                begun = sa.and_(begun, at(effects, target.place))
             elif epoch is not None:
                 begun = sa.and_(begun, effects.c.epoch.is_distinct_from(epoch))
             rows = transaction.rows(sa.select(effects).where(begun).order_by(*ORDER))
@@ -124,7 +125,7 @@ class Effects:
         """
         with self._database.writing() as transaction:
             run = hold(transaction, effect.run)
-            row = effect_rows.row_of(transaction, *effect.place)
+            row = effect_rows.look(transaction, effect.place)
             expect(row, [EffectStatus.AMBIGUOUS], "be settled")
             row = effect_rows.change(transaction, row, settled_by=label("name of who settles an effect", by))
             if applied:
@@ -138,16 +139,12 @@ class Effects:
     def get(self, run: str, generation: int, number: int) -> Effect:
         """Return one effect. Raises `NotFound`."""
         with self._database.reading() as transaction:
-            return effect_of(effect_rows.row_of(transaction, run, generation, number))
+            return effect_of(effect_rows.look(transaction, (run, generation, number)))
 
     def of(self, run: str, *, after: tuple[int, int] | None = None, limit: int = PAGE) -> list[Effect]:
         """Return effects of a run by generation and number, those ``after`` one such place, as a page."""
-        wanted = sa.select(effects).where(effects.c.run_id == run)
-        if after is not None:
-            wanted = wanted.where(sa.tuple_(*ORDER) > sa.tuple_(*map(sa.literal, after)))
         with self._database.reading() as transaction:
-            look_at(transaction, run)
-            return effects_of(transaction.rows(wanted.order_by(*ORDER).limit(limit)))
+            return effects_of(page_of(transaction, effects, run, after=after, limit=limit))
 
     def unsettled(
         self, *, status: EffectStatus | None = EffectStatus.AMBIGUOUS, limit: int = PAGE
@@ -164,7 +161,7 @@ class Effects:
         columns = sa.tuple_(receipts.c.run_id, receipts.c.generation, receipts.c.effect)
         mine = sa.select(receipts.c.content_id).where(columns == sa.tuple_(*map(sa.literal, effect.place)))
         with self._database.reading() as transaction:
-            row = effect_rows.row_of(transaction, *effect.place)
+            row = effect_rows.look(transaction, effect.place)
             expect(row, [EffectStatus.APPLIED], "have a receipt")
             return contents.load(transaction, mine.scalar_subquery())
 

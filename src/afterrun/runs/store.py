@@ -9,21 +9,25 @@ import sqlalchemy as sa
 
 from afterrun.runs import contents, creation, lifecycle, trees
 from afterrun.runs.access import hold, look_at
+from afterrun.runs.checkpoints import Checkpoints
 from afterrun.runs.creation import Created, Order
 from afterrun.runs.database import Clock, Database
 from afterrun.runs.effects import Effects
 from afterrun.runs.errors import Block
+from afterrun.runs.follow_ups import FollowUps
 from afterrun.runs.leases import Leases
 from afterrun.runs.lineage import lineage_block, step_block
 from afterrun.runs.messages import Messages
 from afterrun.runs.opening import dialect_of
 from afterrun.runs.pins import Pins
 from afterrun.runs.questions import Approvals, Decisions
+from afterrun.runs.resources import Resources
 from afterrun.runs.results import Results
 from afterrun.runs.schema import runs
 from afterrun.runs.steps import Steps
 from afterrun.runs.tasks import Tasks
 from afterrun.runs.trees import Tree
+from afterrun.runs.turns import Turns
 from afterrun.runs.upgrade import Upgrade, make_ready, pending
 from afterrun.runs.views import COLUMNS, Attempt, Run, runs_of
 from afterrun.runs.words import PAGE, RunStatus
@@ -49,6 +53,10 @@ class RunStore:
         self.results = Results(database)
         self.effects = Effects(database)
         self.messages = Messages(database)
+        self.turns = Turns(database)
+        self.follow_ups = FollowUps(database)
+        self.checkpoints = Checkpoints(database)
+        self.resources = Resources(database)
 
     @classmethod
     def open(cls, location: str, *, migrate: bool = True, clock: Clock | None = None) -> Self:
