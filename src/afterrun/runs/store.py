@@ -11,8 +11,8 @@ import sqlalchemy as sa
 
 from afterrun.runs import calls, contents, creation, lifecycle, trees
 from afterrun.runs.access import hold, look_at
-from afterrun.runs.checkpoints import Checkpoints
 from afterrun.runs.calls import Calls
+from afterrun.runs.checkpoints import Checkpoints
 from afterrun.runs.claims import Claims
 from afterrun.runs.creation import Created, Order
 from afterrun.runs.database import Clock, Database
@@ -36,8 +36,8 @@ from afterrun.runs.trees import Tree
 from afterrun.runs.turns import Turns
 from afterrun.runs.upgrade import Upgrade, make_ready, pending
 from afterrun.runs.views import COLUMNS, Attempt, Run, runs_of
-from afterrun.runs.words import PAGE, RunStatus
 from afterrun.runs.waits import Waits
+from afterrun.runs.words import PAGE, RunStatus
 
 
 class RunStore:
