@@ -22,6 +22,7 @@ from afterrun.runs.words import ENDED, GenerationStatus, RunStatus, Work
 
 STARTABLE: Final = (RunStatus.QUEUED, RunStatus.PARKED, RunStatus.WAITING)
 RETRIABLE: Final = (RunStatus.FAILED, RunStatus.TIMED_OUT)
+RESTING: Final = (RunStatus.PARKED, RunStatus.WAITING)
 
 
 def start(transaction: Transaction, run: str, *, epoch: int | None = None) -> Run:
@@ -106,6 +107,21 @@ def retry(transaction: Transaction, run: str) -> Run:
     transaction.change(again)
     key = sa.select(runs.c.idempotency_key).where(runs.c.id == run).scalar_subquery()
     transaction.change(sa.delete(tombstones).where(tombstones.c.key == key))
+    open_work(transaction, found, Work.QUEUED)
+    return look_at(transaction, run)
+
+
+def resume(transaction: Transaction, run: str) -> Run:
+    """Queue a run that parked, waits, failed or ran out of time; one that is queued already stays so."""
+    found = hold(transaction, run)
+    if found.status in RETRIABLE:
+        return retry(transaction, run)
+    if found.status is RunStatus.QUEUED:
+        return found
+    expect(found, (*RESTING, *RETRIABLE), "go on")
+    refuse(lineage_block(transaction, run))
+    change_run(transaction, run, status=RunStatus.QUEUED)
+    close_work(transaction, found, Work.WAITING)
     open_work(transaction, found, Work.QUEUED)
     return look_at(transaction, run)
 

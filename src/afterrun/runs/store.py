@@ -15,6 +15,7 @@ from afterrun.runs.errors import Block
 from afterrun.runs.leases import Leases
 from afterrun.runs.lineage import lineage_block, step_block
 from afterrun.runs.opening import dialect_of
+from afterrun.runs.pages import Pages
 from afterrun.runs.pins import Pins
 from afterrun.runs.questions import Approvals, Decisions
 from afterrun.runs.results import Results
@@ -48,6 +49,7 @@ class RunStore:
         self.leases = Leases(database)
         self.pins = Pins(database)
         self.results = Results(database)
+        self.pages = Pages(database)
 
     @classmethod
     def open(cls, location: str, *, migrate: bool = True, clock: Clock | None = None) -> Self:
@@ -169,6 +171,11 @@ class RunStore:
         """Queue a run again that failed or ran out of time."""
         with self._database.writing() as transaction:
             return lifecycle.retry(transaction, run)
+
+    def resume(self, run: str) -> Run:
+        """Queue a run that parked, waits, failed or ran out of time, at a person's word."""
+        with self._database.writing() as transaction:
+            return lifecycle.resume(transaction, run)
 
     def continue_as_new(self, run: str, *, content: bytes | None = None, epoch: int | None = None) -> Run:
         """Go on as a new generation that begins with ``content``."""
