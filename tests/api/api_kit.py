@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
 import httpx
 from starlette.types import ASGIApp
 
@@ -17,6 +19,7 @@ from afterrun.core.space import Reclaim, ReclaimOptions
 from afterrun.core.sweep import Budget
 from afterrun.runs import RunStore
 from afterrun.server.host import Status
+from afterrun.server.http.app import api
 from afterrun.stores.sql.backups import BackupOrder
 
 TOKEN: Final = "only-for-tests-0123456789abcdefghijklmnop"  # noqa: S105 - it opens nothing
@@ -35,6 +38,10 @@ class QueueingHost:
     policy: Policy = field(default_factory=lambda: Policy(keep_for=timedelta(days=30)))
     backups: Path | None = None
     nudges: int = 0
+
+    @cached_property
+    def app(self) -> ASGIApp:
+        return api(self, token=TOKEN)
 
     def nudge(self) -> None:
         self.nudges += 1
@@ -59,6 +66,11 @@ class QueueingHost:
         with self._retention() as retention:
             return retention.reclaim(ReclaimOptions()) if apply else retention.survey_space()
 
+    def sweep_away(self) -> None:
+        """Remove all that has ended, whatever its age."""
+        with self._retention() as retention:
+            retention.prune(Policy(keep_for=timedelta(microseconds=1), grace=timedelta(0)))
+
     @contextmanager
     def _retention(self) -> Iterator[Retention]:
         with Retention(self.location, state=self.state) as retention:
@@ -66,15 +78,22 @@ class QueueingHost:
 
 
 class Caller:
-    """Speaks to an ASGI application as httpx does over a wire, synchronously."""
+    """Speaks to an ASGI application as httpx does over a wire."""
 
     def __init__(self, app: ASGIApp) -> None:
-        from starlette.testclient import TestClient  # noqa: PLC0415
+        self._transport = httpx.ASGITransport(app=app)
 
-        self._client = TestClient(app, base_url="http://localhost", headers=BEARER)
+    def get(self, path: str, **query: str | int | bool) -> httpx.Response:
+        return anyio.run(partial(self._ask, "GET", path, params=query))
 
-    def get(self, path: str, **words: Any) -> httpx.Response:
-        return self._client.get(path, **words)
+    def post(self, path: str, body: Mapping[str, object] | None = None) -> httpx.Response:
+        return anyio.run(partial(self._ask, "POST", path, json={} if body is None else body))
 
-    def post(self, path: str, body: Mapping[str, object] | None = None, **words: Any) -> httpx.Response:
-        return self._client.post(path, json=body if body is not None else {}, **words)
+    def send(self, path: str, content: bytes) -> httpx.Response:
+        head = {"content-type": "application/json"}
+        return anyio.run(partial(self._ask, "POST", path, content=content, headers=head))
+
+    async def _ask(self, method: str, path: str, **words: Any) -> httpx.Response:  # noqa: ANN401 - httpx's own
+        here = "http://localhost"
+        async with httpx.AsyncClient(transport=self._transport, base_url=here, headers=BEARER) as client:
+            return await client.request(method, path, **words)

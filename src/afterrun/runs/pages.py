@@ -98,16 +98,19 @@ class Pages:
         with self._database.reading() as transaction:
             look_at(transaction, run)
             own = sa.select(runs.c.input_id, runs.c.output_id).where(runs.c.id == run).subquery()
-            began, ended = blobs.alias("began"), blobs.alias("ended")
-            counts: tuple[sa.ScalarSelect[int], ...] = (
-                _count(steps.c.run_id == run, steps),
-                _count(runs.c.parent_id == run, runs),
-                sa.select(began.c.size).where(began.c.id == own.c.input_id).scalar_subquery(),
-                sa.select(ended.c.size).where(ended.c.id == own.c.output_id).scalar_subquery(),
+            counts = (
+                _count(steps.c.run_id == run, steps).label("steps"),
+                _count(runs.c.parent_id == run, runs).label("children"),
+                _size_of(own.c.input_id).label("input_bytes"),
+                _size_of(own.c.output_id).label("output_bytes"),
             )
-            found = transaction.rows(sa.select(*counts).select_from(own))
-        ((parts, children, began_with, ended_with),) = found
-        return Extent(steps=parts, children=children, input_bytes=began_with, output_bytes=ended_with)
+            [found] = transaction.rows(sa.select(*counts).select_from(own))
+        return Extent(
+            steps=found.steps,
+            children=found.children,
+            input_bytes=found.input_bytes,
+            output_bytes=found.output_bytes,
+        )
 
     def load(self) -> Load:
         """Count what is live, by indexes of live runs and open work alone."""
@@ -128,6 +131,10 @@ class Pages:
 
 def _count(where: sa.ColumnElement[bool], table: sa.Table) -> sa.ScalarSelect[int]:
     return sa.select(sa.func.count()).select_from(table).where(where).scalar_subquery()
+
+
+def _size_of(reference: sa.ColumnElement[Any]) -> sa.ScalarSelect[int]:
+    return sa.select(blobs.c.size).where(blobs.c.id == reference).scalar_subquery()
 
 
 def _page(wanted: sa.Select[Any], table: sa.Table, after: Place | None, limit: int) -> sa.Select[Any]:

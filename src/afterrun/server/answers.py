@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, Self
+from typing import Literal, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from afterrun.runs import Attempt, Run, Step
 from afterrun.runs.pages import Asked
 
+Row_co = TypeVar("Row_co", covariant=True)
+
 
 class Answer(BaseModel):
     """An answer."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")  # a client reads what a newer server says
+
+
+class Page(Protocol[Row_co]):
+    """A page of a list. ``next`` is what the next page goes on after, if there may be one."""
+
+    @property
+    def rows(self) -> Sequence[Row_co]:
+        """Return what is on it."""
+
+    @property
+    def next(self) -> str | None:
+        """Return what the next page goes on after."""
 
 
 class AttemptAnswer(Answer):
@@ -80,6 +94,11 @@ class RunsAnswer(Answer):
     runs: Sequence[RunAnswer]
     next: str | None
 
+    @property
+    def rows(self) -> Sequence[RunAnswer]:
+        """Return what is on it."""
+        return self.runs
+
     @classmethod
     def of(cls, runs: Sequence[Run], *, limit: int) -> Self:
         """Read a page of at most ``limit`` runs."""
@@ -119,6 +138,11 @@ class StepsAnswer(Answer):
 
     steps: Sequence[StepAnswer]
     next: str | None
+
+    @property
+    def rows(self) -> Sequence[StepAnswer]:
+        """Return what is on it."""
+        return self.steps
 
     @classmethod
     def of(cls, steps: Sequence[Step], *, limit: int) -> Self:
@@ -160,6 +184,11 @@ class QuestionsAnswer(Answer):
 
     questions: Sequence[QuestionAnswer]
     next: str | None
+
+    @property
+    def rows(self) -> Sequence[QuestionAnswer]:
+        """Return what is on it."""
+        return self.questions
 
     @classmethod
     def of(cls, asked: Sequence[Asked], *, limit: int) -> Self:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
 
 from afterrun.config import PolicyText, RowsText
 from afterrun.config.text import TableName
@@ -153,3 +154,10 @@ class QuestionsAsk(PartsAsk):
 
     kind: Literal["approval", "decision"] = Field("decision", description="What was asked for.")
     pending: bool = Field(default=True, description="Only those that nobody has answered.")
+
+
+def faults_of(error: ValidationError) -> Iterator[str]:
+    """Yield what is wrong with an ask, each with its place. No value is repeated."""
+    for fault in error.errors(include_url=False, include_input=False, include_context=False):
+        place = ".".join(str(part) for part in fault["loc"])
+        yield f"{place}: {fault['msg'].removeprefix('Value error, ')}"

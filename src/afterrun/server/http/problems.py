@@ -23,7 +23,7 @@ from afterrun.core.errors import (
     UnitNotFound,
     UsageError,
 )
-from afterrun.runs import NotFound, RunError, RunNotFound
+from afterrun.runs import NotFound, RunError, RunNotFound, WrongState
 from afterrun.server.answers import ProblemAnswer
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -33,13 +33,17 @@ SAID: Final = 10
 KEY: Final = 40
 """Characters of a caller's own key that are repeated to it."""
 
+DEEPEST: Final = 6
+"""Keys of a place that are repeated."""
+
 KINDS: Final[Sequence[tuple[type[AfterrunError], int, str]]] = (
     (UsageError, 422, "usage"),
     (StoreLocked, 423, "locked"),
     (Refused, 409, "refused"),
     (RunNotFound, 404, "run-not-found"),
     (NotFound, 404, "not-found"),
-    (UnitNotFound, 404, "not-found"),
+    (UnitNotFound, 404, "unit-not-found"),
+    (WrongState, 409, "state"),
     (RunError, 409, "run"),
     (BackupFailed, 503, "backup"),
     (StoreUnreadable, 503, "unreadable"),
@@ -143,7 +147,8 @@ async def _of_framework(_request: Request, error: Exception) -> Response:
 
 def _place(parts: Iterable[object]) -> str:
     words = [str(part)[:KEY] for part in parts]
-    return ".".join(words[1:] or words)  # the first one says whether it is of the body, the path or the query
+    said = words[1:] or words  # the first one says whether it is of the body, the path or the query
+    return ".".join(said if len(said) <= DEEPEST else [*said[:DEEPEST], "..."])
 
 
 def _words(fault: Mapping[str, Any]) -> str:
