@@ -70,7 +70,7 @@ def test_a_store_of_the_first_revision_is_upgraded_with_its_data(empty_home: Hom
     _first_store(empty_home)
     told = RunStore.pending(empty_home.location)
     assert told is not None
-    assert (told.before, told.after, told.rows) == ("0001", "0002", 9)
+    assert (told.before, told.after, told.rows) == ("0001", upgrades.NEWEST, 9)
     with empty_home.open() as store:
         assert store.upgraded is not None
         assert (store.upgraded.rows, store.upgraded.notes) == (9, ())

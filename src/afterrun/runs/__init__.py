@@ -22,9 +22,12 @@ This package imports the core, SQLAlchemy and Alembic, and nothing of stores, pr
 retention is that of every engine, by ``profiles/native.toml``.
 """
 
+from afterrun.runs.checkpoints import Checkpoint
 from afterrun.runs.creation import Created
+from afterrun.runs.effect_rows import Effect
 from afterrun.runs.errors import (
     Block,
+    FingerprintMismatch,
     KeySpent,
     LeaseHeld,
     NotFound,
@@ -37,30 +40,41 @@ from afterrun.runs.errors import (
     WorkBlocked,
     WrongState,
 )
+from afterrun.runs.follow_ups import FollowUp
 from afterrun.runs.leases import Lease
+from afterrun.runs.messages import Message
 from afterrun.runs.pins import Pin
 from afterrun.runs.policy import DEFAULT_POLICY
 from afterrun.runs.questions import Question
+from afterrun.runs.resources import Resource
 from afterrun.runs.results import Result
 from afterrun.runs.store import RunStore
 from afterrun.runs.tasks import Task
 from afterrun.runs.trees import Tree
+from afterrun.runs.turns import Turn
 from afterrun.runs.upgrade import Upgrade
 from afterrun.runs.views import Attempt, Run, Step
-from afterrun.runs.words import AttemptStatus, RunStatus, StepStatus, TaskStatus, Work
+from afterrun.runs.words import AttemptStatus, EffectStatus, RunStatus, StepStatus, TaskStatus, Work
 
 __all__ = [
     "DEFAULT_POLICY",
     "Attempt",
     "AttemptStatus",
     "Block",
+    "Checkpoint",
     "Created",
+    "Effect",
+    "EffectStatus",
+    "FingerprintMismatch",
+    "FollowUp",
     "KeySpent",
     "Lease",
     "LeaseHeld",
+    "Message",
     "NotFound",
     "Pin",
     "Question",
+    "Resource",
     "Result",
     "Run",
     "RunError",
@@ -74,6 +88,7 @@ __all__ = [
     "Task",
     "TaskStatus",
     "Tree",
+    "Turn",
     "Upgrade",
     "UpgradeNeeded",
     "UpgradeRefused",

@@ -60,6 +60,12 @@ def some(name: str, column: str, condition: str, *, unique: bool = False) -> sa.
     return sa.Index(name, column, unique=unique, sqlite_where=where, postgresql_where=where)
 
 
+def some_of(name: str, condition: str, *columns: str, unique: bool = False) -> sa.Index:
+    """Return an index over several columns of some rows only."""
+    where = sa.text(condition)
+    return sa.Index(name, *columns, unique=unique, sqlite_where=where, postgresql_where=where)
+
+
 def where_set(name: str, column: str, *, unique: bool = False) -> sa.Index:
     """Return the index of a column that is mostly NULL, over the rows where it is not."""
     return some(name, column, f"{column} IS NOT NULL", unique=unique)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
@@ -23,6 +23,8 @@ class Dialect(Protocol):
     """What differs between databases."""
 
     schema: str | None
+    one_writer: bool
+    """Whether the whole database has one writer at a time."""
 
     def engine(self) -> sa.Engine:
         """Return the engine, with no connection made yet."""
@@ -107,6 +109,8 @@ class Database:
         self._clock = clock
         self._engine = dialect.engine()
         self._local = threading.local()
+        self._turn = threading.Lock() if dialect.one_writer else nullcontext()
+        """Writers of this process wait for each other here, and not with the database's growing pauses."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -125,12 +129,32 @@ class Database:
             yield transaction
 
     @contextmanager
+    def together(self) -> Iterator[None]:
+        """Put all that this thread does meanwhile into one transaction, committed at the end.
+
+        An exception undoes all of it, whatever raised it; who wants the rest does it again, one by one.
+        """
+        if getattr(self._local, "shared", None) is not None:
+            yield
+            return
+        with self._transaction(writing=True) as transaction:
+            self._local.shared = transaction.connection
+            try:
+                yield
+            finally:
+                self._local.shared = None
+
+    @contextmanager
     def _transaction(self, *, writing: bool) -> Iterator[Transaction]:
+        shared: sa.Connection | None = getattr(self._local, "shared", None)
+        if shared is not None:
+            yield Transaction(shared, self.dialect, clock=self._clock)
+            return
         if getattr(self._local, "busy", False):
             raise RuntimeError("a transaction of this store is open in this thread")
         self._local.busy = True
         try:
-            with self._engine.connect() as connection:
+            with self._turn if writing else nullcontext(), self._engine.connect() as connection:
                 self.dialect.begin(connection, writing=writing)
                 yield Transaction(connection, self.dialect, clock=self._clock)
                 if writing:

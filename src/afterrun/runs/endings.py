@@ -6,12 +6,12 @@ What has ended keeps its state and its reason.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
 from afterrun.runs.database import Transaction
-from afterrun.runs.obligations import settle
+from afterrun.runs.obligations import close_ended, open_kinds, settle
 from afterrun.runs.schema import (
     approvals,
     attempts,
@@ -24,18 +24,25 @@ from afterrun.runs.schema import (
     tasks,
     tombstones,
 )
+from afterrun.runs.side_tables import checkpoints, effects, turns
 from afterrun.runs.views import Run
 from afterrun.runs.words import (
+    UNSURE,
     ApprovalStatus,
     AttemptStatus,
     DecisionStatus,
+    EffectStatus,
     GenerationStatus,
     RunStatus,
     StepStatus,
     TaskStatus,
+    Work,
 )
 
 Scope = sa.Select[Any]
+
+RESUMABLE: Final = (RunStatus.FAILED, RunStatus.TIMED_OUT)
+"""Ends after which a run may be retried."""
 
 
 def one_run(run: Run) -> Scope:
@@ -43,13 +50,27 @@ def one_run(run: Run) -> Scope:
     return sa.select(runs.c.id).where(runs.c.id == run.id)
 
 
+def _own_work() -> sa.Select[Any]:
+    """Return what finds out whether a run has something open that it must end itself."""
+    run: sa.BindParameter[str] = sa.bindparam("run")
+    tests = [
+        sa.exists().where(table.c.run_id == run, table.c.ended_at.is_(None))
+        for table in (steps, tasks, approvals, decisions)
+    ]
+    unsure = sa.exists().where(effects.c.run_id == run, effects.c.status.in_(UNSURE))
+    return sa.select(sa.or_(*tests, unsure))
+
+
+OWN_WORK: Final = _own_work()
+
+
 def has_open_work(transaction: Transaction, run: Run) -> bool:
-    """Say whether a run has an open step, a queued retry, an open task or an unanswered question."""
-    for table in (steps, tasks, approvals, decisions):
-        found = sa.select(sa.literal(1)).where(table.c.run_id == run.id, table.c.ended_at.is_(None)).limit(1)
-        if transaction.one(found) is not None:
-            return True
-    return False
+    """Say whether a run has an open step, queued retry, task, unanswered question, or effect that it began.
+
+    An effect that is in doubt is for somebody else to settle.
+    """
+    [(found,)] = transaction.rows(OWN_WORK, {"run": run.id})
+    return bool(found)
 
 
 def end_work(transaction: Transaction, scope: Scope) -> None:
@@ -64,6 +85,41 @@ def end_work(transaction: Transaction, scope: Scope) -> None:
     _end(transaction, tasks, scope, status=TaskStatus.CANCELLED)
     _end(transaction, approvals, scope, status=ApprovalStatus.CANCELLED)
     _end(transaction, decisions, scope, status=DecisionStatus.CANCELLED)
+
+
+def end_side_work(transaction: Transaction, scope: Scope, *, resumable: bool) -> None:
+    """End what runs have open beside their steps, as far as nobody else has to.
+
+    Effects that were not begun are given up; of those that were, nobody may ever tell whether they happened,
+    so they are in doubt. Turns without an answer get none. Unless a run may be retried, nobody resumes it.
+    """
+    found = open_kinds(transaction, scope)
+    if Work.EFFECT in found:
+        _end_effects(transaction, scope)
+    if Work.TURN in found:
+        unanswered = sa.and_(turns.c.run_id.in_(scope), turns.c.answered_at.is_(None))
+        ended = sa.update(turns).where(unanswered, turns.c.ended_at.is_(None))
+        transaction.change(ended.values(ended_at=transaction.now))
+        close_ended(transaction, scope, Work.TURN, turns)
+    if Work.CHECKPOINT in found and not resumable:
+        forget_checkpoints(transaction, scope)
+
+
+def forget_checkpoints(transaction: Transaction, scope: Scope) -> None:
+    """Settle the checkpoints from which runs could have been resumed."""
+    open_ones = sa.and_(checkpoints.c.resumable == 1, checkpoints.c.settled_at.is_(None))
+    settled = sa.update(checkpoints).where(checkpoints.c.run_id.in_(scope), open_ones)
+    transaction.change(settled.values(settled_at=transaction.now))
+    settle(transaction, scope, Work.CHECKPOINT)
+
+
+def _end_effects(transaction: Transaction, scope: Scope) -> None:
+    of = effects.c.run_id.in_(scope)
+    begun = sa.update(effects).where(of, effects.c.status == EffectStatus.APPLYING)
+    transaction.change(begun.values(status=EffectStatus.AMBIGUOUS))
+    pending = sa.update(effects).where(of, effects.c.status == EffectStatus.PENDING)
+    transaction.change(pending.values(status=EffectStatus.CANCELLED, ended_at=transaction.now))
+    close_ended(transaction, scope, Work.EFFECT, effects)
 
 
 def _end(transaction: Transaction, table: sa.Table, scope: Scope, *, status: object) -> None:
@@ -96,10 +152,12 @@ def end_runs(
     current = sa.update(generations).where(generations.c.run_id.in_(live), generations.c.status == "running")
     transaction.change(current.values(status=GenerationStatus(status), ended_at=transaction.now))
     _release_leases(transaction, live)
+    end_side_work(transaction, live, resumable=status in RESUMABLE)
     settle(transaction, live)
     _bury_keys(transaction, live, status, output)
     ended = sa.update(runs).where(runs.c.id.in_(scope), runs.c.ended_at.is_(None))
     values = {"status": status, "reason": reason, "output_id": output, "ended_at": transaction.now}
+    values["due_at"] = None
     transaction.change(ended.values(values))
     return count  # a driver counts no rows of a statement that begins with a common table expression
 

@@ -34,7 +34,7 @@ class RunNotFound(RunError):
 
 
 class NotFound(RunError):
-    """A run has no such step, task, approval, decision, result or pin."""
+    """A run has no such part: a step, a question, an effect, a message, a turn and so on."""
 
 
 class WorkBlocked(RunError):
@@ -65,6 +65,16 @@ class LeaseHeld(RunError):
         super().__init__("another owner holds the run: try again when its lease has ended")
 
 
+class StoreServed(RunError):
+    """Another workflow server holds the store. ``until`` is when its lease ends unless it is renewed."""
+
+    def __init__(self, *, until: int) -> None:
+        self.until = until
+        super().__init__(
+            "another workflow server holds the run store: stop that one, or wait until it is late"
+        )
+
+
 class KeySpent(RunError):
     """The run that this idempotency key started has ended and was removed, so the key starts no other one.
 
@@ -78,6 +88,13 @@ class KeySpent(RunError):
             f"the run that this idempotency key started ended as {status} and was removed since: the key "
             "starts no other run"
         )
+
+
+class FingerprintMismatch(RunError):
+    """A key was given before, with something else: another request, another content, another fingerprint.
+
+    Nothing was done under it now. Ask for the same again, or give another key.
+    """
 
 
 class SchemaTooNew(RunError):

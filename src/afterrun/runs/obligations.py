@@ -7,7 +7,7 @@ table does not grow with waits and retries.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -58,15 +58,29 @@ def close_work(
     )
 
 
-def settle(transaction: Transaction, scope: sa.Select[Any]) -> None:
-    """Close the store's own bookkeeping of runs that end. ``scope`` selects their ids."""
-    _close(transaction, obligations.c.run_id.in_(scope), obligations.c.kind.in_(SETTLED_AT_END))
+def settle(transaction: Transaction, scope: sa.Select[Any], *kinds: Work) -> None:
+    """Close all work of these kinds of runs; ``scope`` selects their ids.
+
+    Without kinds, it is the store's own bookkeeping, as of runs that end.
+    """
+    chosen = kinds or SETTLED_AT_END
+    _close(transaction, obligations.c.run_id.in_(scope), obligations.c.kind.in_(chosen))
 
 
-def open_kinds(transaction: Transaction, root: str, scope: sa.Select[Any]) -> Iterable[Work]:
-    """Return the kinds of open work among runs of one tree."""
-    open_ones = sa.and_(obligations.c.root_id == root, obligations.c.closed_at.is_(None))
-    found = sa.select(obligations.c.kind).where(open_ones, obligations.c.run_id.in_(scope))
+def close_ended(transaction: Transaction, scope: sa.Select[Any], kind: Work, table: sa.Table) -> None:
+    """Close the work of a kind whose rows in a table have ended, whoever ended them."""
+    place = table.c.run_id, table.c.generation, sa.cast(table.c.number, sa.Text())
+    ended = sa.select(*place).where(table.c.run_id.in_(scope), table.c.ended_at.is_not(None))
+    mine = sa.tuple_(obligations.c.run_id, obligations.c.generation, obligations.c.subject)
+    _close(transaction, obligations.c.run_id.in_(scope), obligations.c.kind == kind, mine.in_(ended))
+
+
+def open_kinds(transaction: Transaction, scope: sa.Select[Any], *, root: str | None = None) -> Sequence[Work]:
+    """Return the kinds of open work among runs; to know the ``root`` of all of them makes that faster."""
+    found = sa.select(obligations.c.kind).where(obligations.c.run_id.in_(scope))
+    found = found.where(obligations.c.closed_at.is_(None))
+    if root is not None:
+        found = found.where(obligations.c.root_id == root)
     return sorted(Work(kind) for (kind,) in transaction.rows(found.distinct()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,13 +26,14 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A question as it stands. ``answer`` is the choice of a decision."""
+    """A question as it stands. ``answer`` is the choice of a decision, one of ``choices`` if it has some."""
 
     kind: QuestionKind
     generation: int
     number: int
     subject: str
     status: str
+    choices: tuple[str, ...]
     answer: str | None
     asked_at: datetime
     ended_at: datetime | None
@@ -154,6 +156,7 @@ def _asked(kind: QuestionKind, rows: Sequence[sa.Row[Any]]) -> Iterator[Asked]:
             number=row.number,
             subject=row.subject,
             status=row.status,
+            choices=tuple(json.loads(row.choices or "[]")) if kind == "decision" else ("approve", "reject"),
             answer=row.choice if kind == "decision" else None,
             asked_at=to_datetime(row.asked_at),
             ended_at=moment(row.ended_at),

@@ -35,6 +35,8 @@ BUSY: Final = {"40001": "serialization", "40P01": "deadlock", "55P03": "busy"}
 class Postgres:
     """One schema. Writers of different trees do not wait for each other."""
 
+    one_writer = False
+
     def __init__(self, url: URL) -> None:
         """Take the URL of a server. Raises `UsageError` where the driver is missing."""
         named = url.query.get(PARAMETER, SCHEMA)

@@ -46,6 +46,7 @@ class SQLite:
     """One file, by its path. Writers wait for each other; readers see the last commit."""
 
     schema: str | None = None
+    one_writer = True
 
     def __init__(self, path: Path) -> None:
         """Take a path. Raises `StoreUnreadable` where SQLite is too old for strict tables."""

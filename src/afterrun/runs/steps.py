@@ -68,10 +68,7 @@ class Steps:
         """End a step with the output of its current attempt."""
         with self._database.writing() as transaction:
             run = self._current(transaction, attempt, epoch)
-            content = contents.store(transaction, output)
-            _end_attempt(transaction, attempt, AttemptStatus.COMPLETED, output_id=content)
-            _change(transaction, attempt, {"status": StepStatus.COMPLETED, "ended_at": transaction.now})
-            _close(transaction, run, attempt)
+            complete_with(transaction, run, attempt, contents.store(transaction, output))
 
     def fail(
         self,
@@ -134,6 +131,34 @@ class Steps:
             raise WrongState(f"the attempt is over: {block.sentence}", status=block.reason)
         refuse(block)
         return run
+
+
+def record_with(transaction: Transaction, run: Run, name: str, content: int | None) -> Attempt:
+    """Add a step that is done, with stored content as its output, to a run that is held."""
+    number = next_number(transaction, steps, run_id=run.id, generation=run.generation)
+    attempt = Attempt(run.id, run.generation, number, FIRST)
+    now = transaction.now
+    transaction.insert(
+        steps,
+        run_id=run.id,
+        generation=run.generation,
+        number=number,
+        name=label("name of a step", name),
+        status=StepStatus.COMPLETED,
+        attempt=FIRST,
+        started_at=now,
+        ended_at=now,
+    )
+    times = {"queued_at": now, "started_at": now, "ended_at": now}
+    _insert(transaction, attempt, status=AttemptStatus.COMPLETED, output_id=content, **times)
+    return attempt
+
+
+def complete_with(transaction: Transaction, run: Run, attempt: Attempt, content: int | None) -> None:
+    """End the step of a current attempt with stored content as its output. Its run is held."""
+    _end_attempt(transaction, attempt, AttemptStatus.COMPLETED, output_id=content)
+    _change(transaction, attempt, {"status": StepStatus.COMPLETED, "ended_at": transaction.now})
+    _close(transaction, run, attempt)
 
 
 def _queue(transaction: Transaction, run: Run, attempt: Attempt, retry_in: timedelta) -> Attempt:

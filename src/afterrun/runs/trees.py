@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from afterrun.runs.access import hold
 from afterrun.runs.database import Transaction
-from afterrun.runs.endings import Scope, end_runs, end_work
+from afterrun.runs.endings import Scope, end_runs, end_work, forget_checkpoints
 from afterrun.runs.lifecycle import wake_parent
 from afterrun.runs.obligations import open_kinds
 from afterrun.runs.schema import runs
@@ -38,7 +38,7 @@ def tree_of(transaction: Transaction, run: str) -> Tree | None:
         return None
     scope = scope_of(run, root)
     found = runs_of(transaction.rows(sa.select(*COLUMNS).where(runs.c.id.in_(scope))))
-    kinds = tuple(open_kinds(transaction, root, scope))
+    kinds = tuple(open_kinds(transaction, scope, root=root))
     alive = any(part.status in LIVE for part in found)
     return Tree(tuple(_downwards(found, run)), alive or bool(kinds), kinds)
 
@@ -52,6 +52,7 @@ def cancel_tree(transaction: Transaction, run: str, *, reason: str) -> int:
     scope = scope_of(run, found.root)
     end_work(transaction, scope)
     count = end_runs(transaction, scope, RunStatus.CANCELLED, reason=scrub(reason))
+    forget_checkpoints(transaction, scope)
     if count:
         wake_parent(transaction, found)
     return count

@@ -14,8 +14,8 @@ from afterrun.runs.database import Database, Transaction
 from afterrun.runs.errors import SchemaTooNew, UpgradeNeeded, UpgradeRefused
 from afterrun.runs.side_tables import metadata
 
-NEWEST: Final = "0002"
-REVISIONS: Final = ("0001", NEWEST)
+NEWEST: Final = "0004"
+REVISIONS: Final = ("0001", "0002", "0003", NEWEST)
 """All revisions, oldest first. A test holds them against the files."""
 
 VERSION_TABLE: Final = "afterrun_version"
@@ -28,7 +28,8 @@ LOCK: Final = 0x61667465_7272756E
 ONE_AT_A_TIME: Final = threading.Lock()
 """Alembic hands its revisions what they work on through the module that they import."""
 
-CHANGED: Final = {"0002": ("generations", "steps", "attempts")}
+SIDE: Final = ("messages", "turns", "follow_ups", "managed_resources", "checkpoints", "effects", "receipts")
+CHANGED: Final = {"0002": ("generations", "steps", "attempts"), "0003": SIDE}
 """Tables that a revision reads or rewrites as a whole."""
 
 known = sa.MetaData()

@@ -12,6 +12,10 @@ OF_RUN: Final = 0
 """The generation of what belongs to a run as a whole; those of its executions begin with 1."""
 
 
+PAGE: Final = 100
+"""Rows of a list unless the caller says otherwise."""
+
+
 class RunStatus(StrEnum):
     """States of a run. ``parked`` waits for a call, ``waiting`` for a child, an answer or a time."""
 
@@ -47,6 +51,18 @@ class StepStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     CANCELLED = "cancelled"
+
+
+class StepKind(StrEnum):
+    """What a step is: work of its own, or something that it waits for or says."""
+
+    STEP = "step"
+    EFFECT = "effect"
+    CHILD = "child"
+    DECIDE = "decide"
+    SLEEP = "sleep"
+    RECEIVE = "receive"
+    UPDATE = "update"
 
 
 class AttemptStatus(StrEnum):
@@ -96,6 +112,12 @@ class EffectStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
+UNSURE: Final = (EffectStatus.PENDING, EffectStatus.APPLYING)
+"""Effects that the run's owner has still to end; a run does not complete with one."""
+
+UNSETTLED: Final = (*UNSURE, EffectStatus.AMBIGUOUS)
+
+
 class Work(StrEnum):
     """Kinds of open work: each is a reason why retention keeps a tree."""
 
@@ -118,9 +140,13 @@ class Work(StrEnum):
 SETTLED_AT_END: Final = (
     Work.WAITING,
     Work.QUEUED,
+    Work.MESSAGE,
     Work.INTERACTION,
     Work.DECISION,
     Work.RECORDING,
     Work.LEASE,
 )
-"""The store's own bookkeeping, closed when a run ends. The rest waits for somebody else."""
+"""The store's own bookkeeping, closed when a run ends. The rest waits for somebody else.
+
+Of effects, turns and checkpoints some are closed with the run, too; `endings` says which.
+"""

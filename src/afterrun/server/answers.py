@@ -160,6 +160,7 @@ class QuestionAnswer(Answer):
     number: int
     subject: str
     status: str
+    choices: Sequence[str]
     answer: str | None
     asked_at: datetime
     ended_at: datetime | None
@@ -173,6 +174,7 @@ class QuestionAnswer(Answer):
             number=asked.number,
             subject=asked.subject,
             status=asked.status,
+            choices=asked.choices,
             answer=asked.answer,
             asked_at=asked.asked_at,
             ended_at=asked.ended_at,

@@ -31,7 +31,7 @@ from afterrun.server.asks import (
     RunsAsk,
     StartAsk,
 )
-from afterrun.server.values import canonical
+from afterrun.server.payload import dump
 
 SHOWN: Final = 20
 """Unanswered questions of one kind that the view of a run has."""
@@ -81,7 +81,7 @@ class StoreDesk:
 
     def start(self, ask: StartAsk) -> StartedAnswer:
         """Start a workflow: the run is queued, durably, when this returns."""
-        content = canonical("input", ask.input)
+        content = dump("input", ask.input)
         made = self._store.create(ask.workflow, idempotency_key=ask.idempotency_key, content=content)
         self._nudge()
         return StartedAnswer(run=RunAnswer.of(made.run), new=made.new)

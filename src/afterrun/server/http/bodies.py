@@ -10,10 +10,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from afterrun.server.http.guard import refuse
 from afterrun.server.http.problems import Problem
-from afterrun.server.values import MAX_VALUE
 
-MAX_BODY: Final = MAX_VALUE + 64 * 1024
-"""Bytes of a body: the largest value, and what is around it."""
+MAX_BODY: Final = 4 * 1024 * 1024
+"""Bytes of a body. A larger value is made by a step, and comes into no request."""
 
 SECONDS: Final = 20.0
 """Within which a body has to be here: the largest at 200 KiB a second."""

@@ -1,0 +1,118 @@
+"""Workflows of the tests. What they do outside is a line in a file of the folder that their input names."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from afterrun.server.app import App
+from afterrun.server.context import Context
+from afterrun.server.execution import StepFailed
+
+app = App("tests")
+
+POLL = 0.01
+
+
+def note(folder: str, line: str) -> str:
+    """Write a line that outlives every process."""
+    with (Path(folder) / "log").open("a") as log:
+        log.write(f"{line} {os.getpid()}\n")
+    return line
+
+
+def gate(folder: str, name: str) -> str:
+    """Note that this was reached, and wait until it is opened."""
+    note(folder, name)
+    while not (Path(folder) / f"open-{name}").exists():
+        time.sleep(POLL)
+    return name
+
+
+@app.workflow()
+async def three_steps(ctx: Context, folder: str) -> list[str]:
+    """Pass three steps; the second one waits at a gate."""
+    first = await ctx.step("first", note, folder, "first")
+    second = await ctx.step("second", gate, folder, "second")
+    third = await ctx.step("third", note, folder, "third")
+    return [first, second, third]
+
+
+@app.workflow()
+async def add_up(ctx: Context, numbers: list[int]) -> int:
+    """Add numbers, one a step."""
+    total = 0
+    for number in numbers:
+        total = await ctx.step("add", lambda so_far, more: so_far + more, total, number)
+    return total
+
+
+@app.workflow()
+async def family(ctx: Context, numbers: list[list[int]]) -> list[int]:
+    """Let children add up, all at a time."""
+    return list(await asyncio.gather(*(ctx.child(add_up, part) for part in numbers)))
+
+
+@app.workflow()
+async def nap(ctx: Context, seconds: float) -> str:
+    """Sleep."""
+    await ctx.sleep(seconds)
+    return "awake"
+
+
+@app.workflow()
+async def ask(ctx: Context, choices: list[str]) -> str:
+    """Ask a person."""
+    answer = await ctx.decide("which way", choices)
+    return f"so {answer}"
+
+
+@app.workflow()
+async def flaky(ctx: Context, given: dict[str, Any]) -> str:
+    """Fail so many times before a step works."""
+
+    def attempt() -> str:
+        done = (Path(given["folder"]) / "log").read_text().count("try") if given["tries"] else 0
+        note(given["folder"], "try")
+        if done < given["failures"]:
+            raise ValueError(f"failure {done + 1}")
+        return "worked"
+
+    note(given["folder"], "begun")
+    return str(await ctx.step("try", attempt, retries=given["retries"], backoff=given["backoff"]))
+
+
+@app.workflow()
+async def loop(ctx: Context, left: int) -> str:
+    """Go on as new so many times."""
+    await ctx.step("once", str, left)
+    if left:
+        ctx.continue_as_new(left - 1)
+    return f"generation {ctx.generation}"
+
+
+@app.workflow()
+async def careful(ctx: Context, _: object) -> str:
+    """Catch the failure of a child."""
+    try:
+        await ctx.child(broken)
+    except StepFailed as failure:
+        return failure.reason
+    return "no failure"
+
+
+@app.workflow()
+async def broken(ctx: Context, _: object) -> None:
+    """Fail."""
+    raise RuntimeError("this one is broken")
+
+
+@app.workflow()
+async def shown(ctx: Context, folder: str) -> str:
+    """Show progress, then wait at a gate."""
+    await ctx.update({"done": 1})
+    await ctx.update({"done": 2})
+    return str(await ctx.step("gate", gate, folder, "shown"))
