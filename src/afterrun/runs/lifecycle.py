@@ -23,6 +23,7 @@ from afterrun.runs.views import Run
 from afterrun.runs.words import ENDED, GenerationStatus, RunStatus, Work
 
 STARTABLE: Final = (RunStatus.QUEUED, RunStatus.PARKED, RunStatus.WAITING)
+RESTING: Final = (RunStatus.PARKED, RunStatus.WAITING)
 UNREAD: Final = (
     sa.select(messages.c.number, messages.c.content_id)
     .where(messages.c.run_id == sa.bindparam("run"), messages.c.consumed_at.is_(None))
@@ -135,6 +136,19 @@ def retry(transaction: Transaction, run: str) -> Run:
     open_work(transaction, found, Work.QUEUED)
     if transaction.rows(UNREAD, {"run": run}):
         open_work(transaction, found, Work.MESSAGE)
+    return look_at(transaction, run)
+
+
+def go_on(transaction: Transaction, run: str) -> Run:
+    """Queue a run that parked or waits; one that is queued already stays so."""
+    found = hold(transaction, run)
+    if found.status is RunStatus.QUEUED:
+        return found
+    expect(found, (*RESTING, *RESUMABLE), "go on")
+    refuse(lineage_block(transaction, run))
+    change_run(transaction, run, status=RunStatus.QUEUED, due_at=None)
+    close_work(transaction, found, Work.WAITING)
+    open_work(transaction, found, Work.QUEUED)
     return look_at(transaction, run)
 
 

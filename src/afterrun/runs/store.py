@@ -24,6 +24,7 @@ from afterrun.runs.leases import Leases
 from afterrun.runs.lineage import lineage_block, step_block
 from afterrun.runs.messages import Messages
 from afterrun.runs.opening import dialect_of
+from afterrun.runs.pages import Pages
 from afterrun.runs.pins import Pins
 from afterrun.runs.questions import Approvals, Decisions
 from afterrun.runs.resources import Resources
@@ -58,6 +59,7 @@ class RunStore:
         self.leases = Leases(database)
         self.pins = Pins(database)
         self.results = Results(database)
+        self.pages = Pages(database)
         self.effects = Effects(database)
         self.messages = Messages(database)
         self.turns = Turns(database)
@@ -203,6 +205,18 @@ class RunStore:
             again = lifecycle.retry(transaction, run)
             if steps:
                 calls.try_again(transaction, again)
+            return again
+
+    def resume(self, run: str) -> Run:
+        """Queue a run that parked, waits, failed or ran out of time, at a person's word.
+
+        Of one that failed, steps after its last completed one are tried again.
+        """
+        with self._database.writing() as transaction:
+            if look_at(transaction, run).status not in RESUMABLE:
+                return lifecycle.go_on(transaction, run)
+            again = lifecycle.retry(transaction, run)
+            calls.try_again(transaction, again)
             return again
 
     def continue_as_new(self, run: str, *, content: bytes | None = None, epoch: int | None = None) -> Run:

@@ -1,0 +1,33 @@
+"""Fixtures of the API: a host that runs nothing, and who speaks to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from afterrun.runs import RunStore, sqlite
+from api.api_kit import Caller, QueueingHost
+
+
+@pytest.fixture(autouse=True)
+def _volatile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spare the disk: no test here is about a power failure."""
+    monkeypatch.setattr(sqlite, "SETTINGS", (*sqlite.SETTINGS, "synchronous = OFF"))
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[QueueingHost]:
+    """Give a host over an empty store, with a folder for backups."""
+    location = str(tmp_path / "runs.sqlite")
+    backups = tmp_path / "backups"
+    backups.mkdir()
+    with RunStore.open(location) as store:
+        yield QueueingHost(location, store, tmp_path / "state", backups=backups)
+
+
+@pytest.fixture
+def caller(host: QueueingHost) -> Caller:
+    """Give somebody who has the token."""
+    return Caller(host.app)
