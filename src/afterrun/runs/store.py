@@ -17,6 +17,7 @@ from afterrun.runs.claims import Claims
 from afterrun.runs.creation import Created, Order
 from afterrun.runs.database import Clock, Database
 from afterrun.runs.effects import Effects
+from afterrun.runs.endings import RESUMABLE
 from afterrun.runs.errors import Block
 from afterrun.runs.follow_ups import FollowUps
 from afterrun.runs.history import History

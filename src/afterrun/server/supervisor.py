@@ -8,7 +8,7 @@ import socket
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from afterrun.server.frames import BadFrame, Frames, Message, encode, unpacked
@@ -53,8 +53,10 @@ class Runner:
         self.busy: set[str] = set()
         """Runs that it executes."""
         self.resting: OrderedDict[str, int] = OrderedDict()
-        """Runs that it remembers while they wait, with their generations, the oldest first."""
+        """Runs that it remembers while they wait, with the epochs of their last leases, the oldest first."""
         self.lost = False
+        self.started = ExitStack()
+        """Closed when it is ready."""
         self._uploads: dict[int, bytearray] = {}
         self._whole: dict[int, bytes] = {}
         self.sent = self.received = 0
