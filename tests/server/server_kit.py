@@ -114,6 +114,7 @@ class Server:
     store: str
     folder: Path
     settings: dict[str, Any] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
 
     def start(self) -> Self:
@@ -130,7 +131,7 @@ class Server:
             [sys.executable, str(HERE / "serve.py"), json.dumps(given)],
             stdout=subprocess.PIPE,
             text=True,
-            env=dict(os.environ) | {"AFTERRUN_TEST_SECRET": "hidden"},
+            env=dict(os.environ) | self.variables,
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"
