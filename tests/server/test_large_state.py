@@ -23,7 +23,7 @@ SMALL = 4_000
 """Bytes that an exchange with a small addition may take, both ways."""
 
 WHOLE = 1.5 * HISTORY
-"""Bytes that a runner may be sent that knows nothing of the run: the distinct content, and what frames add."""
+"""Bytes that a runner may be sent that knows nothing of the run: distinct content, and what frames add."""
 
 
 @dataclass
@@ -88,7 +88,7 @@ def _growth(server: Hosted, store: RunStore, run: str, wire: Wire) -> None:
 def test_what_goes_on_costs_what_it_adds(
     gathered: tuple[Hosted, str], store: RunStore, tmp_path: Path, wire: Wire
 ) -> None:
-    """Resume, wait, continue and finish after 2.5 MiB of history: small frames, content by reference, once."""
+    """Resume, wait, continue and finish after 2.5 MiB of history: small frames, each content once."""
     server, run = gathered
     _growth(server, store, run, wire)
     before, pages = len(wire.sizes), wire.pages

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -178,3 +179,22 @@ async def changed(ctx: Context, folder: str) -> None:
 async def poison(ctx: Context, _: object) -> None:
     """End the runner."""
     os._exit(3)
+
+
+def _tell(sink: str, line: str, *, idempotency_key: str) -> str:
+    """Tell a process outside, and wait for its answer."""
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(sink)
+        link.sendall(f"{idempotency_key} {line}\n".encode())
+        return link.recv(100).decode().strip()
+
+
+@app.workflow()
+async def errand(ctx: Context, given: dict[str, Any]) -> dict[str, Any]:
+    """Do a little of everything, two things outside among it."""
+    number = await ctx.step("think", lambda: given["number"] * 2, retries=3, backoff=0.01)
+    before = await ctx.effect("tell before", _tell, given["sink"], f"{given['number']} before")
+    both = await asyncio.gather(ctx.child(add_up, [number, 1, 2]), ctx.child(add_up, [number]))
+    await ctx.sleep(0.02)
+    after = await ctx.effect("tell after", _tell, given["sink"], f"{given['number']} after")
+    return {"sums": list(both), "told": [before, after]}

@@ -132,10 +132,9 @@ class Pool:
         finally:
             again = self._starting()
             runner.started.close()
-            runner.kill()
+            await runner.end()
             with suppress(asyncio.CancelledError):
                 await relaying
-            await runner.process.wait()
             self._runners.remove(runner)
         log.warning("a runner has ended")
         await self._listener.lost(runner)
