@@ -117,7 +117,8 @@ class Chaos:
 def _past(location: str, store: RunStore) -> tuple[list[str], list[str]]:
     """Make runs that ended long ago: some that may go, and some whose results nobody has taken."""
     moment = int(store.get(start(store, "nobody's")).created_at.timestamp() * 1_000_000) - 2 * DAY
-    expired, protected = [], []
+    expired: list[str] = []
+    protected: list[str] = []
     with RunStore.open(location, clock=lambda: moment) as past:
         for number in range(20):
             run = past.create("import", content=str(number).encode()).run.id

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from afterrun.runs import RunStatus, RunStore
-from afterrun.server import dispatch, supervisor
+from afterrun.server import sessions, supervisor
 from afterrun.server.frames import MAX_FRAME, Message, encode
 from server.server_kit import Hosted, eventually, lines, output, start
 
@@ -118,11 +118,11 @@ def test_replies_that_copy_history_are_found(
 ) -> None:
     """The measure above fails where what is told of a run is all that it has."""
     server, run = gathered
-    told = dispatch.told
+    told = sessions.told
 
     def all_of_it(opened: RunStore, told_of: Any, entries: Any) -> Any:  # noqa: ANN401 - as the original
         return told(opened, told_of, opened.history.page(run) if entries else entries)
 
-    monkeypatch.setattr(dispatch, "told", all_of_it)
+    monkeypatch.setattr("afterrun.server.dispatch.told", all_of_it)
     with pytest.raises(AssertionError, match="took"):
         _growth(server, store, run, wire)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -8,12 +9,17 @@ import pytest
 from afterrun import Budget, Policy, Retention, SweepOptions
 from afterrun.core.times import DAY, micros
 from afterrun.runs import RunNotFound, RunStatus, RunStore
+from afterrun.runs.calls import Call
+from afterrun.runs.words import StepKind
 from afterrun.schedule import Reason, Timing
-from server.server_kit import Hosted, ended, eventually, lines, start
+from server.server_kit import Hosted, ended, eventually, lines, output, start
 
 KEPT = Policy(keep_for=timedelta(days=1))
 OLD = 25
 """Expired runs of a store whose sweep takes a while, one unit after another."""
+
+ORDINARY = 1_000 if os.environ.get("AFTERRUN_SOAK") == "1" else 5
+"""Trees of three runs, all of which end as usual."""
 
 SLOWLY = SweepOptions(batch_units=1)
 
@@ -117,11 +123,34 @@ def test_a_server_that_stops_settles_its_sweep_before_it_lets_go_of_the_store(
         assert [fault for fault in retention.verify() if not fault.startswith("blobs:")] == []
 
 
+def test_a_retained_run_resumes_after_sweeps_and_an_expired_one_is_not_found(
+    location: str, store: RunStore, old: list[str], tmp_path: Path
+) -> None:
+    """A run that waits for days is as it was; of one that has gone nobody knows anything."""
+    moment = int(store.get(start(store, "nobody's")).created_at.timestamp() * 1_000_000) - 3 * DAY
+    with RunStore.open(location, clock=lambda: moment) as past:
+        waiting = start(past, "listen", None)
+        past.claims.take(owner="past", names=["listen"], keep_for=timedelta(hours=1))
+        past.calls.begin(Call(run=waiting, epoch=1, number=1, name="receive", kind=StepKind.RECEIVE))
+        past.waits.wait(waiting, epoch=1)
+    with Hosted(location, tmp_path, policy=KEPT) as server:
+        eventually(lambda: server.sweeps.last == "completed")
+        with pytest.raises(RunNotFound):
+            store.get(old[0])
+        with pytest.raises(RunNotFound):
+            store.output_of(old[0])
+        assert [entry.name for entry in store.history.page(waiting)] == ["receive"]
+        store.messages.send(waiting, b'"at last"')
+        assert output(store, waiting) == "at last"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
 def test_what_a_server_does_ordinarily_protects_nothing(
     location: str, store: RunStore, tmp_path: Path
 ) -> None:
     """All bookkeeping of runs that ended is settled: they go once they are old enough."""
-    runs = [start(store, "family", [[1], [2, 3]]) for _ in range(5)]
+    runs = [start(store, "family", [[1], [2, 3]]) for _ in range(ORDINARY)]
     runs += [start(store, "loop", 2), start(store, "nap", 0.01), start(store, "careful")]
     with Hosted(location, tmp_path, runners=2) as server:
         assert all(ended(store, run).status is RunStatus.COMPLETED for run in runs)
