@@ -17,12 +17,11 @@ import json
 import sqlite3
 import statistics
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import timedelta
@@ -116,7 +115,7 @@ def throughput(kind: str, runs: int, rounds: int) -> None:
 
 
 @contextmanager
-def database(kind: str) -> Iterator[object]:
+def database(kind: str) -> Iterator[Callable[[str, str], str]]:
     """Give what makes a fresh store of a kind: in a folder, for one of the engines."""
     if kind == "SQLite":
         yield (
@@ -235,4 +234,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
