@@ -30,7 +30,7 @@ from pathlib import Path
 from _common import ROOT, VERSION, answer, header, say, spread, worker
 from afterrun import Policy
 from afterrun.core.sweep import Budget
-from afterrun.runs import RunStatus
+from afterrun.runs import Keys, RunStatus
 from afterrun.schedule import Timing
 from afterrun.server.asks import PartsAsk
 from afterrun.server.desk import StoreDesk
@@ -47,6 +47,9 @@ VIEW_LIMIT = 16.0
 """MiB that the view of a long run may take."""
 
 POLL = 0.002
+KEYS = Keys.generate()
+"""Of all stores: what is measured is sealed and scrubbed, as it is unless somebody says otherwise."""
+
 NOTHING = Policy(generations=Policy(keep_for=timedelta(microseconds=1), grace=timedelta(0)))
 PAGE = 100
 
@@ -57,6 +60,7 @@ def serving(store: str, folder: str, *, runners: int = 2) -> Iterator[Engine]:
     settings = EngineSettings(
         app=f"{Path(__file__).with_name('_three_steps.py')}:app",
         store=store,
+        sealing=KEYS,
         runners=runners,
         timing=Timing(interval=timedelta(0)),
         state=Path(folder) / "state",
@@ -186,7 +190,7 @@ def look(path: str, run: str) -> None:
     """Look at a run as the API does, page by page, in a fresh process."""
     from afterrun.runs import RunStore  # noqa: PLC0415 - the worker's own
 
-    with RunStore.open(path) as store:
+    with RunStore.open(path, migrate=False) as store:
         desk = StoreDesk(store)
         desk.view(run)
         tracemalloc.start()

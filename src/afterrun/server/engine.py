@@ -73,7 +73,7 @@ class Engine:
     @classmethod
     def open(cls, settings: EngineSettings) -> Self:
         """Open the store, and make or upgrade its tables. Raises what `RunStore.open` raises."""
-        return cls(settings, RunStore.open(settings.store))
+        return cls(settings, RunStore.open(settings.store, sealing=settings.sealing))
 
     # ---------------------------------------------------------------------------------- as a host
 
