@@ -227,7 +227,7 @@ class Engine:
         store.claims.wake_due()
         if time.monotonic() - self._looked >= POLL:
             self._looked = time.monotonic()
-            store.claims.late(names=names)
+            store.claims.late(names=names, owner=self._owner)
         return store.claims.take(owner=self._owner, names=names, keep_for=keep_for, limit=limit)
 
     async def _settle(self) -> None:
