@@ -38,6 +38,7 @@ class QueueingHost:
     policy: Policy = field(default_factory=lambda: Policy(keep_for=timedelta(days=30)))
     backups: Path | None = None
     nudges: int = 0
+    ready: bool = True
 
     @cached_property
     def app(self) -> ASGIApp:

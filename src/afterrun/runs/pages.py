@@ -41,12 +41,13 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """How much a run has, and the bytes of what it began and ended with, where there is any."""
+    """How much a run has, the bytes of what it began and ended with, and what it says of its progress."""
 
     steps: int
     children: int
     input_bytes: int | None
     output_bytes: int | None
+    progress: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +100,17 @@ class Pages:
         """Say how much a run has. Raises `RunNotFound`."""
         with self._database.reading() as transaction:
             look_at(transaction, run)
-            own = sa.select(runs.c.input_id, runs.c.output_id).where(runs.c.id == run).subquery()
+            own = (
+                sa.select(runs.c.input_id, runs.c.output_id, runs.c.progress)
+                .where(runs.c.id == run)
+                .subquery()
+            )
             counts = (
                 _count(steps.c.run_id == run, steps).label("steps"),
                 _count(runs.c.parent_id == run, runs).label("children"),
                 _size_of(own.c.input_id).label("input_bytes"),
                 _size_of(own.c.output_id).label("output_bytes"),
+                own.c.progress,
             )
             [found] = transaction.rows(sa.select(*counts).select_from(own))
         return Extent(
@@ -112,6 +118,7 @@ class Pages:
             children=found.children,
             input_bytes=found.input_bytes,
             output_bytes=found.output_bytes,
+            progress=found.progress,
         )
 
     def load(self) -> Load:

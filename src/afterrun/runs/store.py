@@ -11,12 +11,13 @@ import sqlalchemy as sa
 
 from afterrun.runs import calls, contents, creation, lifecycle, trees
 from afterrun.runs.access import hold, look_at
-from afterrun.runs.checkpoints import Checkpoints
 from afterrun.runs.calls import Calls
+from afterrun.runs.checkpoints import Checkpoints
 from afterrun.runs.claims import Claims
 from afterrun.runs.creation import Created, Order
 from afterrun.runs.database import Clock, Database
 from afterrun.runs.effects import Effects
+from afterrun.runs.endings import RESUMABLE
 from afterrun.runs.errors import Block
 from afterrun.runs.follow_ups import FollowUps
 from afterrun.runs.history import History
@@ -37,8 +38,8 @@ from afterrun.runs.trees import Tree
 from afterrun.runs.turns import Turns
 from afterrun.runs.upgrade import Upgrade, make_ready, pending
 from afterrun.runs.views import COLUMNS, Attempt, Run, runs_of
-from afterrun.runs.words import PAGE, RunStatus
 from afterrun.runs.waits import Waits
+from afterrun.runs.words import PAGE, RunStatus
 
 
 class RunStore:

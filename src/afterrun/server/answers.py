@@ -212,6 +212,7 @@ class RunDetail(RunAnswer):
 
     input: PayloadAnswer | None
     output: PayloadAnswer | None
+    progress: str | None = Field(description="What it last said of its progress, scrubbed.")
     steps: int
     children: int
     questions: Sequence[QuestionAnswer] = Field(description="At most 20 that nobody has answered.")

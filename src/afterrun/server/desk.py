@@ -100,6 +100,7 @@ class StoreDesk:
             **RunAnswer.of(found).model_dump(),
             input=_payload(extent.input_bytes),
             output=_payload(extent.output_bytes),
+            progress=extent.progress,
             steps=extent.steps,
             children=extent.children,
             questions=[QuestionAnswer.of(part) for part in asked],

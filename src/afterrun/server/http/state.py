@@ -16,7 +16,7 @@ def state_of(host: Host) -> APIRouter:
     @router.get("/health", operation_id="health", responses=responses())
     def health() -> HealthAnswer:
         """Say whether the server takes work. Needs no token."""
-        return HealthAnswer(ready=host.status().ready)
+        return HealthAnswer(ready=host.ready)
 
     @router.get("/state", operation_id="state", responses=responses())
     def state() -> StateAnswer:
