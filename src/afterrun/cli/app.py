@@ -23,6 +23,7 @@ from afterrun.cli.prune import prune
 from afterrun.cli.reclaim import reclaim
 from afterrun.cli.render import Screen
 from afterrun.cli.restore import restore
+from afterrun.cli.run import run
 from afterrun.cli.scan import scan
 from afterrun.cli.serve import serve
 from afterrun.cli.session import Session, Signals
@@ -44,7 +45,7 @@ app = SuggestingGroup(
     commands=[
         *(scan, inspect, plan, explain, prune, sweep, watch),
         *(restore, reclaim, verify, history, profile, config),
-        serve,
+        *(serve, run),
     ],
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -8,7 +8,6 @@ from typing import Final
 import click
 
 from afterrun.cli.options import store_argument
-from afterrun.cli.session import Session
 from afterrun.cli.watch import CONFIG_VARIABLE, logging_on
 from afterrun.config import ServerSettings, Settings, load_settings, rules_of
 from afterrun.core.errors import Refused, UsageError
@@ -38,9 +37,7 @@ NEEDED: Final = "a server needs more than the base install, such as {missing}: p
     "--runners", type=click.IntRange(min=1, max=256), metavar="N", help="Processes that execute workflows."
 )
 @click.option("-v", "verbose", is_flag=True, help="Log more, and messages that may name stores and paths.")
-@click.pass_obj
 def serve(
-    session: Session,
     *,
     store: str,
     app: str | None,

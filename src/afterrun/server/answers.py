@@ -8,7 +8,7 @@ from typing import Literal, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from afterrun.runs import Attempt, Run, Step
+from afterrun.runs import Attempt, Message, Run, Step
 from afterrun.runs.pages import Asked
 
 Row_co = TypeVar("Row_co", covariant=True)
@@ -198,6 +198,25 @@ class QuestionsAnswer(Answer):
         last = asked[-1] if len(asked) == limit else None
         after = None if last is None else f"{last.generation}.{last.number}"
         return cls(questions=[QuestionAnswer.of(part) for part in asked], next=after)
+
+
+class MessageAnswer(Answer):
+    """A message to a run, and when that read it. What it says is not told."""
+
+    number: int
+    sender: str | None
+    sent_at: datetime
+    read_at: datetime | None
+
+    @classmethod
+    def of(cls, message: Message) -> Self:
+        """Read a message."""
+        return cls(
+            number=message.number,
+            sender=message.sender,
+            sent_at=message.sent_at,
+            read_at=message.consumed_at,
+        )
 
 
 class PayloadAnswer(Answer):

@@ -25,13 +25,22 @@ from pydantic import JsonValue, ValidationError
 
 from afterrun.config import PolicyText
 from afterrun.core.errors import UsageError
-from afterrun.server.answers import Page, QuestionAnswer, RunAnswer, RunDetail, StateAnswer, StepAnswer
+from afterrun.server.answers import (
+    MessageAnswer,
+    Page,
+    QuestionAnswer,
+    RunAnswer,
+    RunDetail,
+    StateAnswer,
+    StepAnswer,
+)
 from afterrun.server.asks import (
     MOST,
     Ask,
     BackupAsk,
     CancelAsk,
     DecideAsk,
+    MessageAsk,
     PageAsk,
     PartsAsk,
     PolicyAsk,
@@ -133,6 +142,12 @@ class Client:
         """Answer the approval of a run that waits for one, or that with a number."""
         choice = "approve" if yes else "reject"
         return self._desk.decide(run, _ask(DecideAsk, kind="approval", choice=choice, by=by, number=number))
+
+    def message(
+        self, run: str, content: JsonValue, *, sender: str | None = None, key: str | None = None
+    ) -> MessageAnswer:
+        """Send a JSON value to a run. The same key is the same message, however often it is sent."""
+        return self._desk.message(run, _ask(MessageAsk, content=content, sender=sender, key=key))
 
     def resume(self, run: str) -> RunAnswer:
         """Let a run go on that failed, parked or waits."""

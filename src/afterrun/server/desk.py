@@ -13,6 +13,7 @@ from afterrun.runs import NotFound, Question, RunStatus, RunStore, WrongState
 from afterrun.runs.pages import Asked, Place, QuestionKind
 from afterrun.server.answers import (
     CancelledAnswer,
+    MessageAnswer,
     PayloadAnswer,
     QuestionAnswer,
     QuestionsAnswer,
@@ -25,6 +26,7 @@ from afterrun.server.answers import (
 from afterrun.server.asks import (
     CancelAsk,
     DecideAsk,
+    MessageAsk,
     PageAsk,
     PartsAsk,
     QuestionsAsk,
@@ -63,6 +65,9 @@ class Desk(Protocol):
 
     def decide(self, run: str, ask: DecideAsk) -> QuestionAnswer:
         """Answer what it asked."""
+
+    def message(self, run: str, ask: MessageAsk) -> MessageAnswer:
+        """Send it a message."""
 
     def resume(self, run: str) -> RunAnswer:
         """Let a run go on that failed, parked or waits."""
@@ -137,6 +142,13 @@ class StoreDesk:
         before = (question.generation, question.number - 1)
         [now] = self._store.pages.questions(run, kind=ask.kind, pending=False, after=before, limit=1)
         return QuestionAnswer.of(now)
+
+    def message(self, run: str, ask: MessageAsk) -> MessageAnswer:
+        """Send it a message: it is in the store when this returns, and wakes a run that waits."""
+        content = dump("message", ask.content)
+        sent = self._store.messages.send(run, content, sender=ask.sender, key=ask.key)
+        self._nudge()
+        return MessageAnswer.of(sent)
 
     def resume(self, run: str) -> RunAnswer:
         """Let a run go on that failed, parked or waits; one that is queued already stays so."""

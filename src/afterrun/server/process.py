@@ -37,7 +37,7 @@ class ServerProcess:
     async def run(self, *, told: Callable[[Address], object]) -> None:
         """Serve until it is stopped; ``told`` hears when it is ready.
 
-        Raises `StoreHeld`, `StoreServed`, `Refused`, `UsageError`, and `StoreFailure` where the store was lost.
+        Raises `StoreHeld`, `StoreServed`, `Refused`, `UsageError`, and `StoreFailure` if the store was lost.
         """
         if self._settings.backups is not None:
             backup_folder(self._settings.backups)

@@ -24,6 +24,7 @@ from afterrun.runs import NotFound, RunError, RunNotFound, WrongState
 from afterrun.server.answers import (
     Answer,
     CancelledAnswer,
+    MessageAnswer,
     ProblemAnswer,
     QuestionAnswer,
     QuestionsAnswer,
@@ -38,6 +39,7 @@ from afterrun.server.asks import (
     Ask,
     CancelAsk,
     DecideAsk,
+    MessageAsk,
     PageAsk,
     PartsAsk,
     PolicyAsk,
@@ -142,6 +144,10 @@ class RemoteDesk:
     def decide(self, run: str, ask: DecideAsk) -> QuestionAnswer:
         """Answer what it asked."""
         return self._post(f"{_of(run)}/decide", ask, QuestionAnswer)
+
+    def message(self, run: str, ask: MessageAsk) -> MessageAnswer:
+        """Send it a message: it is in the store when this returns, and wakes a run that waits."""
+        return self._post(f"{_of(run)}/messages", ask, MessageAnswer)
 
     def resume(self, run: str) -> RunAnswer:
         """Let a run go on that failed, parked or waits."""

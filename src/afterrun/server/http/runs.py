@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Query, Response
 
 from afterrun.server.answers import (
     CancelledAnswer,
+    MessageAnswer,
     QuestionAnswer,
     QuestionsAnswer,
     RunAnswer,
@@ -19,6 +20,7 @@ from afterrun.server.answers import (
 from afterrun.server.asks import (
     CancelAsk,
     DecideAsk,
+    MessageAsk,
     PageAsk,
     PartsAsk,
     QuestionsAsk,
@@ -107,6 +109,11 @@ def _add_changes(router: APIRouter, desk: Desk) -> None:
     def decide(run: Id, ask: DecideAsk) -> QuestionAnswer:
         """Answer what a run asked."""
         return desk.decide(run, ask)
+
+    @router.post("/{run}/messages", operation_id="message", responses=CHANGED)
+    def message(run: Id, ask: MessageAsk) -> MessageAnswer:
+        """Send a message to a run. With a key that came before, that message is the answer."""
+        return desk.message(run, ask)
 
     @router.post("/{run}/resume", operation_id="resume", responses=CHANGED)
     def resume(run: Id) -> RunAnswer:
