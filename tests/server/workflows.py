@@ -116,3 +116,21 @@ async def shown(ctx: Context, folder: str) -> str:
     await ctx.update({"done": 1})
     await ctx.update({"done": 2})
     return str(await ctx.step("gate", gate, folder, "shown"))
+
+
+@app.workflow()
+async def listen(ctx: Context, seconds: float) -> object:
+    """Wait for a message."""
+    return await ctx.receive(timeout=seconds)
+
+
+def _pay(folder: str, *, idempotency_key: str) -> dict[str, bool]:
+    with (Path(folder) / "paid").open("a") as sink:
+        sink.write(f"{idempotency_key}\n")
+    return {"paid": True}
+
+
+@app.workflow()
+async def pay(ctx: Context, folder: str) -> object:
+    """Have an effect."""
+    return await ctx.effect("pay", _pay, folder)

@@ -67,6 +67,25 @@ class Calls:
         with self._database.writing() as transaction:
             return begin(transaction, owned(transaction, call), call, due_in=due_in)
 
+    def end(self, call: Call, *, output: bytes | None = None) -> None:
+        """Record what a call ended with that was begun before."""
+        with self._database.writing() as transaction:
+            run = owned(transaction, call)
+            content = contents.store(transaction, output)
+            settle(transaction, run, call.number, call.attempt, AttemptStatus.COMPLETED, output_id=content)
+
+    def give_up(self, call: Call, *, reason: str, retry_in: timedelta | None = None) -> str:
+        """Record that a call failed that was begun before; with ``retry_in`` queue another try."""
+        said = scrub(reason)
+        with self._database.writing() as transaction:
+            run = owned(transaction, call)
+            settle(transaction, run, call.number, call.attempt, AttemptStatus.FAILED, reason=said)
+            if retry_in is not None:
+                place = _attempt(run, call)
+                _change_step(transaction, place, status=StepStatus.FAILED, ended_at=None)
+                _queue(transaction, run, place, retry_in)
+        return said
+
     def update(self, call: Call, *, progress: str) -> None:
         """Show how far a run is; the newest view takes the place of the one before."""
         with self._database.writing() as transaction:
@@ -148,13 +167,13 @@ def try_again(transaction: Transaction, run: Run) -> int:
         *mine, steps.c.number > (transaction.value(last) or 0), steps.c.ended_at.is_not(None)
     )
     found = transaction.rows(undone.order_by(steps.c.number))
-    for number, attempt in found:
-        place = Attempt(run.id, run.generation, number, attempt)
+    for row in found:
+        place = Attempt(run.id, run.generation, row.number, row.attempt)
         again = sa.delete(attempts).where(
             attempts.c.run_id == run.id,
             attempts.c.generation == run.generation,
-            attempts.c.step == number,
-            attempts.c.number > attempt,
+            attempts.c.step == row.number,
+            attempts.c.number > row.attempt,
         )
         transaction.change(again)  # a try that was queued when the run ended
         _change_step(transaction, place, status=StepStatus.FAILED, ended_at=None)
@@ -207,11 +226,11 @@ def _change_queued(transaction: Transaction, run: Run, attempt: Attempt, values:
     close_work(transaction, run, Work.QUEUED, generation=attempt.generation, subject=subject)
 
 
-def _change_step(transaction: Transaction, attempt: Attempt, **values: object) -> None:
+def _change_step(transaction: Transaction, place: Attempt, /, **values: object) -> None:
     step = sa.update(steps).where(
-        steps.c.run_id == attempt.run,
-        steps.c.generation == attempt.generation,
-        steps.c.number == attempt.step,
+        steps.c.run_id == place.run,
+        steps.c.generation == place.generation,
+        steps.c.number == place.step,
     )
     transaction.change(step, values)
 

@@ -22,15 +22,18 @@ from afterrun.runs.database import Database, Transaction
 from afterrun.runs.history import Entry, entries
 from afterrun.runs.labels import label
 from afterrun.runs.lifecycle import lay_aside
+from afterrun.runs.messages import Messages
 from afterrun.runs.numbers import next_number
 from afterrun.runs.obligations import open_work
 from afterrun.runs.schema import attempts, decisions, runs, steps
 from afterrun.runs.scrub import scrub
-from afterrun.runs.views import Run
+from afterrun.runs.side_tables import effects, receipts
+from afterrun.runs.views import Attempt, Run
 from afterrun.runs.words import (
     ENDED,
     AttemptStatus,
     DecisionStatus,
+    EffectStatus,
     RunStatus,
     StepKind,
     StepStatus,
@@ -59,6 +62,7 @@ class Waits:
     def __init__(self, database: Database) -> None:
         """Work on a store."""
         self._database = database
+        self._messages = Messages(database)
 
     def child(self, call: Call, workflow: str, *, content: bytes | None) -> Run:
         """Begin a child run; its call ends with it."""
@@ -111,11 +115,25 @@ class Waits:
             *_end_sleeps(transaction, run),
             *_end_children(transaction, run),
             *_end_decisions(transaction, run),
+            *self._end_receives(transaction, run, epoch),
+            *_end_effects(transaction, run),
             *_due_tries(transaction, run),
         ]
         if not numbers:
             return ()
         return tuple(entries(transaction, sa.and_(*_mine(run), steps.c.number.in_(numbers)), limit=MANY))
+
+    def _end_receives(self, transaction: Transaction, run: Run, epoch: int) -> list[int]:
+        """Hand messages to the calls that wait for one, the oldest to the first; end those that are late."""
+        ended = []
+        for row in transaction.rows(_open_calls(run, StepKind.RECEIVE)):
+            place = Attempt(run.id, run.generation, row.number, row.attempt)
+            if self._messages.consume(run.id, record_as=place, epoch=epoch) is None:
+                if row.due_at is None or row.due_at > transaction.now:
+                    continue
+                settle(transaction, run, row.number, row.attempt, AttemptStatus.COMPLETED)
+            ended.append(row.number)
+        return ended
 
 
 def _mine(run: Run) -> tuple[sa.ColumnElement[bool], ...]:
@@ -185,6 +203,29 @@ def _end_decisions(transaction: Transaction, run: Run) -> list[int]:
     return [row.number for row in rows]
 
 
+def _end_effects(transaction: Transaction, run: Run) -> list[int]:
+    """End calls whose effect somebody settled as applied; return also those that may happen now."""
+    wanted = _open_calls(run, StepKind.EFFECT).add_columns(effects.c.status, receipts.c.content_id)
+    wanted = wanted.where(
+        effects.c.run_id == steps.c.run_id,
+        effects.c.generation == steps.c.generation,
+        effects.c.step == steps.c.number,
+        effects.c.status.in_([EffectStatus.APPLIED, EffectStatus.PENDING]),
+    )
+    receipt = sa.and_(
+        receipts.c.run_id == effects.c.run_id,
+        receipts.c.generation == effects.c.generation,
+        receipts.c.effect == effects.c.number,
+    )
+    wanted = wanted.select_from(sa.join(effects, receipts, receipt, isouter=True))
+    rows = transaction.rows(wanted)
+    for row in rows:
+        if row.status == EffectStatus.APPLIED:
+            outcome: dict[str, object] = {"output_id": row.content_id}
+            settle(transaction, run, row.number, row.attempt, AttemptStatus.COMPLETED, **outcome)
+    return [row.number for row in rows]
+
+
 def _queued_tries(run: Run) -> sa.Select[Any]:
     """Return what finds steps with a queued try, the one that is due first at the front."""
     after = sa.and_(
@@ -200,7 +241,7 @@ def _queued_tries(run: Run) -> sa.Select[Any]:
 
 def _due_tries(transaction: Transaction, run: Run) -> list[int]:
     due = _queued_tries(run).where(attempts.c.due_at <= transaction.now).limit(MANY)
-    return [number for number, _ in transaction.rows(due)]
+    return [row.number for row in transaction.rows(due)]
 
 
 def _next_due(transaction: Transaction, run: Run) -> Instant | None:

@@ -13,8 +13,9 @@ from typing import Any, Final
 from afterrun.core.errors import UsageError
 from afterrun.runs import RunStatus, RunStore, WrongState
 from afterrun.runs.calls import Call
-from afterrun.runs.views import Run
-from afterrun.runs.words import StepKind
+from afterrun.runs.effect_rows import Effect
+from afterrun.runs.views import Attempt, Run
+from afterrun.runs.words import EffectStatus, StepKind
 from afterrun.server.frames import CHUNK, packed
 from afterrun.server.sessions import PAGE, Part, told
 
@@ -85,6 +86,43 @@ def receive(store: RunStore, ask: Ask) -> Part:
     return {}
 
 
+def effect(store: RunStore, ask: Ask) -> Part:
+    """Begin an effect, or say why it is not to happen: it has, or nobody knows whether it has."""
+    call = ask.call(StepKind.EFFECT)
+    attempt = Attempt(call.run, ask.run.generation, call.number, call.attempt)
+    if ask.parts["first"]:
+        attempt = store.calls.begin(call)
+    found = store.effects.propose(attempt, call.name, request=ask.content, begin=True, epoch=ask.epoch)
+    if found.status is EffectStatus.APPLIED:
+        store.waits.settle(call.run, epoch=ask.epoch)
+    return {"status": found.status.value, "key": found.key, "effect": found.number}
+
+
+def applied(store: RunStore, ask: Ask) -> Part:
+    """Keep the receipt of an effect, and end its call with it."""
+    store.effects.apply(_effect(store, ask), receipt=ask.content, epoch=ask.epoch)
+    store.calls.end(ask.call(StepKind.EFFECT), output=ask.content)
+    return {}
+
+
+def unapplied(store: RunStore, ask: Ask) -> Part:
+    """Note that an effect is known not to have happened; another try of it is queued, or its call fails."""
+    wait, reason = ask.parts["retry_in"], str(ask.parts["reason"])
+    store.effects.fail(_effect(store, ask), reason=reason, again=wait is not None, epoch=ask.epoch)
+    again = None if wait is None else timedelta(seconds=float(wait))
+    return {"reason": store.calls.give_up(ask.call(StepKind.EFFECT), reason=reason, retry_in=again)}
+
+
+def doubted(store: RunStore, ask: Ask) -> Part:
+    """Note that nobody knows whether an effect has happened: a person has to look."""
+    store.effects.doubt(_effect(store, ask), epoch=ask.epoch)
+    return {}
+
+
+def _effect(store: RunStore, ask: Ask) -> Effect:
+    return store.effects.get(ask.run.id, ask.run.generation, int(ask.parts["effect"]))
+
+
 def update(store: RunStore, ask: Ask) -> Part:
     """Show how far the run is."""
     shown = "" if ask.content is None else ask.content.decode()[:SHOWN]
@@ -141,6 +179,10 @@ ANSWERS: Final[Mapping[str, Callable[[RunStore, Ask], Part]]] = {
     "decide": decide,
     "sleep": sleep,
     "receive": receive,
+    "effect": effect,
+    "applied": applied,
+    "unapplied": unapplied,
+    "doubted": doubted,
     "update": update,
     "history": history,
     "get": get,

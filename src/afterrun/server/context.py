@@ -23,6 +23,10 @@ LONGEST_BACKOFF: Final = 3_600.0
 """Seconds between two tries at most."""
 
 
+class NotApplied(Exception):
+    """Raised by the function of an effect: it is known that nothing has happened."""
+
+
 class Context:
     """What a workflow calls. One for each generation."""
 
@@ -59,6 +63,24 @@ class Context:
         """
         number = self._execution.number()
         return self._step(number, name, partial(function, *arguments), retries, backoff, timeout)
+
+    def effect(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        *arguments: object,
+        retries: int = 0,
+        backoff: float = 1.0,
+        timeout: float | None = None,
+    ) -> Awaitable[Any]:
+        """Change something outside, once, and return the receipt: what the function returns, which is JSON.
+
+        The function gets an ``idempotency_key``, the same at every try, to hand to the outside. If it raises
+        `NotApplied`, nothing has happened, and it is tried again as a step is. Whatever else ends it leaves
+        the effect in doubt, and the run waits until a person has settled it.
+        """
+        number = self._execution.number()
+        return self._effect(number, name, partial(function, *arguments), retries, backoff, timeout)
 
     def child(self, workflow: str | Workflow, value: JsonValue = None) -> Awaitable[Any]:
         """Run another workflow of the app as a child, and return its output. Raises `ChildFailed`."""
@@ -132,17 +154,55 @@ class Context:
     async def _failed(
         self, number: int, name: str, attempt: int, error: Exception, retries: int, backoff: float
     ) -> Entry:
-        wait = min(backoff * GROWTH ** (attempt - 1), LONGEST_BACKOFF) if attempt <= retries else None
+        wait = _pause(attempt, retries, backoff)
         reason = f"{type(error).__name__}: {error}"[:2_000]
         place = {"number": number, "name": name, "attempt": attempt}
         told = await self._execution.ask("fail", reason=reason, retry_in=wait, **place)
-        return {
-            **place,
-            "status": "failed",
-            "queued": wait is not None,
-            "reason": told["reason"],
-            "content": None,
-        }
+        return _failure(place, told["reason"], queued=wait is not None)
+
+    async def _effect(
+        self,
+        number: int,
+        name: str,
+        function: Callable[..., Any],
+        retries: int,
+        backoff: float,
+        timeout: float | None,  # noqa: ASYNC109 - of each try
+    ) -> Any:  # noqa: ANN401 - the workflow's own
+        execution = self._execution
+        entry = await execution.recall(number, "effect", name)
+        while entry is None or entry["queued"] or entry["status"] == "running":
+            place: dict[str, Any] = {
+                "number": number,
+                "name": name,
+                "attempt": await self._effect_try(number, entry),
+            }
+            first = entry is None or bool(entry["queued"])
+            told = await execution.ask("effect", first=first, content=None, **place)
+            if told["status"] != "applying":
+                entry = await execution.outcome(number)
+                continue
+            place["effect"] = told["effect"]
+            try:
+                call = partial(function, idempotency_key=told["key"])
+                content = dump("receipt of an effect", await execution.perform(call, timeout))
+            except NotApplied as error:
+                wait = _pause(int(place["attempt"]), retries, backoff)
+                said = await execution.ask("unapplied", reason=str(error), retry_in=wait, **place)
+                entry = _failure(place, said["reason"], queued=wait is not None)
+            except Exception:  # noqa: BLE001 - whatever else ends it, nobody knows what it did
+                await execution.ask("doubted", **place)
+                entry = await execution.outcome(number)
+            else:
+                await execution.ask("applied", content=execution.put(content), **place)
+                return load(content)
+        return await self._value(entry, StepFailed)
+
+    async def _effect_try(self, number: int, entry: Entry | None) -> int:
+        """Return the number of the try that is due: a new one, or one whose effect may happen after all."""
+        if entry is None:
+            return 1
+        return await self._next_try(number) if entry["queued"] else int(entry["attempt"])
 
     async def _waited(self, number: int, kind: str, name: str, parts: Callable[[], dict[str, Any]]) -> Any:  # noqa: ANN401 - JSON
         """Begin what the engine ends, and wait until it has."""
@@ -166,3 +226,12 @@ class Context:
         if entry["status"] != "completed":
             raise failure(entry["name"], entry["reason"] or f"it was {entry['status']}")
         return await self._execution.value_of(entry)
+
+
+def _pause(attempt: int, retries: int, backoff: float) -> float | None:
+    """Return the seconds until the next try, or ``None`` after the last one."""
+    return min(backoff * GROWTH ** (attempt - 1), LONGEST_BACKOFF) if attempt <= retries else None
+
+
+def _failure(place: dict[str, Any], reason: str, *, queued: bool) -> Entry:
+    return {**place, "status": "failed", "queued": queued, "reason": reason, "content": None}

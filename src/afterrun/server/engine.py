@@ -389,7 +389,7 @@ class Engine:
                 await self._renew()
                 renewed = time.monotonic()
             except StaleEpoch:
-                log.error("another server has taken the store: this one stops")
+                log.error("another server has taken the store: this one stops")  # noqa: TRY400 - which is all there is to say
                 self._give_all_up()
                 return
             except AfterrunError as error:
@@ -443,9 +443,11 @@ class Engine:
             session.draining = True
             if session.held is not None:
                 await self._hand_off(session)
-        until = time.monotonic() + self.settings.grace.total_seconds()
-        while self._sessions and time.monotonic() < until:
-            await asyncio.sleep(0.02)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.grace.total_seconds()):
+                while self._sessions:
+                    self._look.clear()
+                    await self._look.wait()
 
     async def _stop_sweeps(self) -> None:
         pass
