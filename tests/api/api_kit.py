@@ -48,8 +48,7 @@ class QueueingHost:
         self.nudges += 1
 
     def status(self) -> Status:
-        load = self.store.pages.load()
-        return Status(ready=True, counts=load.runs, moments={"oldest_queued_at": load.oldest_queued})
+        return Status(ready=self.ready, counts={"finished": 0}, moments={"started_at": None})
 
     def plan(self, policy: Policy) -> Report:
         with self._retention() as retention:

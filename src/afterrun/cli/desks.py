@@ -82,8 +82,8 @@ def words_of(words: Sequence[str], *names: str) -> Sequence[str]:
     wanted = ["STORE", *names]
     if len(words) < len(wanted):
         raise click.UsageError(
-            f"Missing argument {wanted[len(words)]!r}. It takes {' '.join(wanted)}, of which {STORE_VARIABLE} "
-            "can hold the first."
+            f"Missing argument {wanted[len(words)]!r}. It takes {' '.join(wanted)}; the variable "
+            f"{STORE_VARIABLE} can hold STORE."
         )
     if len(words) > len(wanted):
         raise click.UsageError(f"Got unexpected extra argument; it takes {' '.join(wanted)}.")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from datetime import datetime
 from pathlib import Path
 
 from afterrun.core.policy import Policy
@@ -60,27 +59,15 @@ class EngineHost:
         self._stopping = True
 
     def status(self) -> Status:
-        """Count what is live and open in the store, and what the engine did since it began."""
-        engine, load = self._engine, self.store.pages.load()
-        done = {
+        """Count what the engine did since it began."""
+        engine = self._engine
+        counts = {
             "finished": engine.finished,
             "failed": engine.failures,
             "handed_off": engine.handed_off,
             "runner_exits": engine.runner_exits,
         }
-        moments: Mapping[str, datetime | None] = {
-            "started_at": engine.started_at,
-            "oldest_queued_at": load.oldest_queued,
-        }
-        return Status(
-            ready=self.ready,
-            counts={
-                **{f"runs_{status}": count for status, count in load.runs.items()},
-                **{f"open_{kind}": count for kind, count in load.work.items()},
-                **{f"since_start_{name}": count for name, count in done.items()},
-            },
-            moments=moments,
-        )
+        return Status(ready=self.ready, counts=counts, moments={"started_at": engine.started_at})
 
     def plan(self, policy: Policy) -> Report:
         """Say what would go; that holds up nothing."""

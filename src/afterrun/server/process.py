@@ -69,7 +69,7 @@ class ServerProcess:
             told(address)
             await asyncio.wait([working, stopped, answering], return_when=asyncio.FIRST_COMPLETED)
             host.stop()
-            server.should_exit = True
+            server.end()
             await answering
         lost = working.done() and not stopped.done()
         engine.stop()
