@@ -10,14 +10,26 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from afterrun import Policy
+from afterrun.schedule import Timing
 from afterrun.server.engine import Engine
 from afterrun.server.settings import EngineSettings
 
 
 def settings(given: dict[str, Any]) -> EngineSettings:
-    """Read settings."""
-    seconds = {name: timedelta(seconds=given.pop(name)) for name in ("lease", "grace") if name in given}
-    return EngineSettings(state=Path(given.pop("state")), **seconds, **given)
+    """Read settings; times are seconds, and what is kept is kept for so many."""
+    read: dict[str, Any] = dict(given) | {"state": Path(given["state"])}
+    for name in ("lease", "grace"):
+        if name in read:
+            read[name] = timedelta(seconds=read[name])
+    if "keep_for" in read:
+        kept = timedelta(seconds=read.pop("keep_for"))
+        past = Policy(keep_for=kept, grace=timedelta(0))
+        read["policy"] = Policy(keep_for=kept, grace=timedelta(0), generations=past)
+    if "interval" in read:
+        seconds = timedelta(seconds=read.pop("interval"))
+        read["timing"] = Timing(interval=seconds, retry=seconds)
+    return EngineSettings(**read)
 
 
 async def serve(given: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -16,7 +17,10 @@ from typing import Any, Self
 
 import psutil
 
-from afterrun.runs import Run, RunStore
+from afterrun.runs import Run, RunStatus, RunStore
+from afterrun.schedule import Standing
+from afterrun.server.engine import Engine
+from afterrun.server.settings import EngineSettings
 
 HERE = Path(__file__).parent
 APP = f"{HERE / 'workflows.py'}:app"
@@ -41,10 +45,66 @@ def ended(store: RunStore, run: str) -> Run:
     return found
 
 
+def start(store: RunStore, workflow: str, value: object = None) -> str:
+    """Queue a workflow; return the run's id."""
+    return store.create(workflow, content=json.dumps(value).encode()).run.id
+
+
+def output(store: RunStore, run: str) -> object:
+    """Return what a run ended with, once it has completed."""
+    found = ended(store, run)
+    assert found.status is RunStatus.COMPLETED, found.reason
+    return json.loads(store.output_of(run) or b"null")
+
+
 def lines(folder: Path) -> list[str]:
     """Return what workflows noted, without who did."""
     log = folder / "log"
     return [line.split()[0] for line in log.read_text().splitlines()] if log.exists() else []
+
+
+class Hosted:
+    """A server in a thread of this process; its runners are processes all the same."""
+
+    def __init__(self, store: str, folder: Path, **settings: Any) -> None:  # noqa: ANN401 - of any kind
+        """Open the store."""
+        given: dict[str, Any] = {"app": APP, "store": store, "state": folder / "state", "runners": 1}
+        self.engine = Engine.open(EngineSettings(**given | settings))
+        self.failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Self:
+        """Start it, and return when it is ready."""
+        self._thread.start()
+        eventually(lambda: self.engine.ready or not self._thread.is_alive())
+        assert self.failure is None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop it."""
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop it, and wait until it has settled."""
+        self.engine.stop()
+        self._thread.join(PATIENCE)
+        assert not self._thread.is_alive()
+
+    @property
+    def runners(self) -> list[psutil.Process]:
+        """Return its runner processes."""
+        return [child for child in psutil.Process().children() if "afterrun.server.runner" in child.cmdline()]
+
+    @property
+    def sweeps(self) -> Standing:
+        """Return where its sweeps stand."""
+        return self.engine._upkeep.standing
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self.engine.run_until_stopped())
+        except BaseException as error:  # noqa: BLE001 - the test is told
+            self.failure = error
 
 
 @dataclass
@@ -54,6 +114,7 @@ class Server:
     store: str
     folder: Path
     settings: dict[str, Any] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
     process: subprocess.Popen[str] | None = None
 
     def start(self) -> Self:
@@ -70,7 +131,7 @@ class Server:
             [sys.executable, str(HERE / "serve.py"), json.dumps(given)],
             stdout=subprocess.PIPE,
             text=True,
-            env=dict(os.environ) | {"AFTERRUN_TEST_SECRET": "hidden"},
+            env=dict(os.environ) | self.variables,
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"

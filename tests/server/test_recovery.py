@@ -1,22 +1,17 @@
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from afterrun.runs import RunStatus, RunStore
-from server.server_kit import Server, ended, eventually, lines
-
-
-def _start(store: RunStore, workflow: str, value: object) -> str:
-    return store.create(workflow, content=json.dumps(value).encode()).run.id
+from server.server_kit import Server, ended, eventually, lines, start
 
 
 def test_a_workflow_of_three_steps_runs(location: str, store: RunStore, tmp_path: Path) -> None:
     """What is queued is executed, step by step, and its output is stored."""
     (tmp_path / "open-second").touch()
-    run = _start(store, "three_steps", str(tmp_path))
+    run = start(store, "three_steps", str(tmp_path))
     with Server(location, tmp_path):
         assert ended(store, run).status is RunStatus.COMPLETED
     assert store.output_of(run) == b'["first","second","third"]'
@@ -28,7 +23,7 @@ def test_a_run_goes_on_after_a_kill_from_its_last_commit(
     victim: str, location: str, store: RunStore, tmp_path: Path
 ) -> None:
     """A step that was recorded is not done again; the one that ran is."""
-    run = _start(store, "three_steps", str(tmp_path))
+    run = start(store, "three_steps", str(tmp_path))
     with Server(location, tmp_path) as server:
         eventually(lambda: "second" in lines(tmp_path))
         if victim == "runner":

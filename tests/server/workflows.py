@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -134,3 +135,66 @@ def _pay(folder: str, *, idempotency_key: str) -> dict[str, bool]:
 async def pay(ctx: Context, folder: str) -> object:
     """Have an effect."""
     return await ctx.effect("pay", _pay, folder)
+
+
+def _large(number: int) -> str:
+    return f"{number:06d}" * (64 * 1024 // 6)
+
+
+def _counted(folder: str, value: object) -> object:
+    note(folder, "small")
+    return value
+
+
+@app.workflow()
+async def large(ctx: Context, given: dict[str, Any]) -> int:
+    """Gather a long history, then do a little with each message; begin anew once."""
+    size = 0
+    for number in range(given["steps"]):
+        size += len(await ctx.step("gather", _large, number))
+    for _ in range(given["repeats"]):
+        size += len(await ctx.step("gather", _large, 0))
+    while (message := await ctx.receive()) != "end":
+        if message == "again":
+            ctx.continue_as_new(given | {"steps": 0, "repeats": 0})
+        await ctx.step("small", _counted, given["folder"], message)
+    return size
+
+
+@app.workflow()
+async def changed(ctx: Context, folder: str) -> None:
+    """Do what the code of the day says: it is changed while the run waits."""
+    code = (Path(folder) / "code").read_text()
+    await ctx.step("first", note, folder, "first")
+    if code == "charge":
+        await ctx.step("charge", note, folder, "charged")
+    elif code == "ask":
+        await ctx.decide("ok")
+    await ctx.receive()
+    if code == "more":
+        await ctx.receive()
+
+
+@app.workflow()
+async def poison(ctx: Context, _: object) -> None:
+    """End the runner."""
+    os._exit(3)
+
+
+def _tell(sink: str, line: str, *, idempotency_key: str) -> str:
+    """Tell a process outside, and wait for its answer."""
+    with socket.socket(socket.AF_UNIX) as link:
+        link.connect(sink)
+        link.sendall(f"{idempotency_key} {line}\n".encode())
+        return link.recv(100).decode().strip()
+
+
+@app.workflow()
+async def errand(ctx: Context, given: dict[str, Any]) -> dict[str, Any]:
+    """Do a little of everything, two things outside among it."""
+    number = await ctx.step("think", lambda: given["number"] * 2, retries=3, backoff=0.01)
+    before = await ctx.effect("tell before", _tell, given["sink"], f"{given['number']} before")
+    both = await asyncio.gather(ctx.child(add_up, [number, 1, 2]), ctx.child(add_up, [number]))
+    await ctx.sleep(0.02)
+    after = await ctx.effect("tell after", _tell, given["sink"], f"{given['number']} after")
+    return {"sums": list(both), "told": [before, after]}

@@ -1,4 +1,4 @@
-"""The engine: holds a run store, and lets runners execute what is queued there.
+"""The engine: holds a run store, lets runners execute what is queued there, and sweeps it when it is idle.
 
 ``Engine.open`` opens the store, `run_until_stopped` serves it until `stop`. The event loop belongs to the
 engine; what it asks of the store happens in the committer's thread.
@@ -9,29 +9,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final, Self, TypeVar
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, Self
 
-from afterrun.core.errors import AfterrunError, UsageError
-from afterrun.runs import RunError, RunNotFound, RunStore, StaleEpoch, WorkBlocked
+from afterrun.core.errors import AfterrunError
+from afterrun.core.policy import Policy
+from afterrun.core.report import Report
+from afterrun.core.space import Reclaim
+from afterrun.core.sweep import Budget
+from afterrun.runs import RunStore, StaleEpoch
 from afterrun.runs.claims import Claim
 from afterrun.runs.errors import StoreServed
 from afterrun.runs.serving import ServerLease
 from afterrun.schedule import IdleGate, Reason
-from afterrun.server import answering
-from afterrun.server.answering import ENDINGS, READING, Ask
 from afterrun.server.committer import Committer
+from afterrun.server.dispatch import Dispatch
 from afterrun.server.frames import Message
+from afterrun.server.host import Status
 from afterrun.server.pool import Pool
-from afterrun.server.sessions import Session, beginning, told
 from afterrun.server.settings import EngineSettings
 from afterrun.server.supervisor import Runner
+from afterrun.server.upkeep import Upkeep
+from afterrun.stores.sql.backups import BackupOrder
 
 log = logging.getLogger("afterrun.server")
-
-T = TypeVar("T")
 
 OWNER: Final = "workflow server "
 """How the owners of a server's leases begin; the epoch of its own lease follows."""
@@ -39,18 +42,9 @@ OWNER: Final = "workflow server "
 POLL: Final = 1.0
 """Seconds between two looks for work that nobody told of."""
 
-PATIENCE: Final = timedelta(seconds=1)
-"""Waits up to this long keep the lease of their run."""
-
-GONE: Final = (StaleEpoch, RunNotFound, WorkBlocked)
-"""What an owner meets whose run is not its own any more."""
-
-CRASHES: Final = 10
-"""Runners that may end while they execute a run that gets no further, before it fails."""
-
 
 class Engine:
-    """Serves one store. `stop`, `nudge` and `status` may be called from any thread."""
+    """Serves one store. All but the coroutines may be called from any thread; it is a `Host`."""
 
     def __init__(self, settings: EngineSettings, store: RunStore) -> None:
         """Take an open store; `open` opens one."""
@@ -58,28 +52,37 @@ class Engine:
         self.store = store
         self.gate = IdleGate()
         self.ready = False
-        self.finished = self.failures = self.handed_off = self.runner_exits = 0
-        self.started_at: datetime | None = None
+        self.runner_exits = 0
+        self._started_at: datetime | None = None
         self._committer = Committer(store)
-        self._sessions: dict[str, Session] = {}
-        self._crashes: dict[str, int] = {}
+        self._dispatch = Dispatch(store, self._committer, self.gate, look=self._work)
+        self._pool = self._dispatch.places = Pool(settings, self, self.gate)
+        self._upkeep = Upkeep(settings, self.gate)
         self._lease: ServerLease | None = None
+        self._orphans: set[tuple[str, int]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping = False
-        self._lost = False
+        self._stopping = self._lost = False
         self._looked = 0.0
-        self._tasks: set[asyncio.Task[None]] = set()
         self._is_ready = asyncio.Event()
         self._look = asyncio.Event()
         self._beat = asyncio.Event()
-        self._pool = Pool(settings, self)
 
     @classmethod
     def open(cls, settings: EngineSettings) -> Self:
         """Open the store, and make or upgrade its tables. Raises what `RunStore.open` raises."""
         return cls(settings, RunStore.open(settings.store))
 
-    # ------------------------------------------------------------------------------- from any thread
+    # ---------------------------------------------------------------------------------- as a host
+
+    @property
+    def policy(self) -> Policy:
+        """Return what is kept of the store's own runs."""
+        return self.settings.policy
+
+    @property
+    def backups(self) -> Path | None:
+        """Return the folder for backups that are asked for over HTTP."""
+        return self.settings.backups
 
     def stop(self) -> None:
         """Take no more work, hand off what runs, and return from `run_until_stopped`."""
@@ -93,14 +96,40 @@ class Engine:
             with suppress(RuntimeError):  # it is closed: there is nothing to look for
                 loop.call_soon_threadsafe(self._nudged)
 
-    def _nudged(self) -> None:
-        self._look.set()
-        self._beat.set()
-        for session in list(self._sessions.values()):
-            if session.held is not None:
-                self._again(session)
+    def status(self) -> Status:
+        """Say how the engine is: counts and moments."""
+        dispatch, standing = self._dispatch, self._upkeep.standing
+        counts = {
+            "runners": self._pool.processes,
+            "runner_exits": self.runner_exits,
+            "executing": len(dispatch.sessions),
+            "remembered": self._pool.resting,
+            "finished": dispatch.finished,
+            "failed": dispatch.failures,
+            "handed_off": dispatch.handed_off,
+            "commits": self._committer.commits,
+            "sweeps": standing.sweeps,
+        }
+        moments = {"started_at": self._started_at, "swept_at": self._upkeep.last_ended}
+        return Status(ready=self.ready, counts=counts, moments=moments)
 
-    # --------------------------------------------------------------------------------------- its life
+    def plan(self, policy: Policy) -> Report:
+        """Say what would go."""
+        return self._upkeep.plan(policy)
+
+    def prune(self, policy: Policy, *, budget: Budget, backup: BackupOrder | None) -> Report:
+        """Remove at a person's word."""
+        return self._upkeep.prune(policy, budget=budget, backup=backup)
+
+    def sweep(self, policy: Policy, *, budget: Budget, approve: str | None) -> Report:
+        """Run one automatic sweep now."""
+        return self._upkeep.sweep(policy, budget=budget, approve=approve)
+
+    def reclaim(self, *, apply: bool) -> Reclaim:
+        """Give space back, or say what could be given back."""
+        return self._upkeep.reclaim(apply=apply)
+
+    # -------------------------------------------------------------------------------- its life
 
     async def run_until_stopped(self) -> None:
         """Serve the store. Raises `StoreServed` while another server does, and `UsageError` for a bad app."""
@@ -109,11 +138,14 @@ class Engine:
             if not await self._acquire():
                 return
             with self.gate.busy("recovery"):
+                beating = self._dispatch.spawn(self._keep_alive())
                 await self._recover()
                 await self._pool.start()
-            self.started_at, self.ready = datetime.now(UTC), True
+            self._started_at, self.ready = datetime.now(UTC), True
             self._is_ready.set()
+            self._upkeep.start()
             await self._serve()
+            beating.cancel()
         finally:
             await self._settle()
 
@@ -128,7 +160,7 @@ class Engine:
         until = time.monotonic() + patience.total_seconds()
         while not self._stopping:
             try:
-                self._lease = await self._commit(
+                self._lease = await self._committer.do(
                     lambda: self.store.serving.acquire(owner=OWNER.strip(), keep_for=settings.lease)
                 )
             except StoreServed:
@@ -140,27 +172,23 @@ class Engine:
         return False
 
     @property
-    def owner(self) -> str:
+    def _owner(self) -> str:
         """Return the owner of the engine's leases."""
         assert self._lease is not None  # noqa: S101 - asked while it serves
         return f"{OWNER}{self._lease.epoch}"
 
     async def _recover(self) -> None:
         """Queue what servers before this one had: they hold the store no more."""
-        while await self._commit(lambda: self.store.claims.abandoned(prefix=OWNER)):
+        while await self._committer.do(lambda: self.store.claims.abandoned(prefix=OWNER)):
             pass
 
     async def _serve(self) -> None:
-        beating = self._spawn(self._keep_alive())
-        try:
-            while not (self._stopping or self._lost):
-                self._look.clear()
-                await self._take()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(POLL if self._pool.free else None):
-                        await self._look.wait()
-        finally:
-            beating.cancel()
+        while not (self._stopping or self._lost):
+            self._look.clear()
+            await self._take()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POLL):
+                    await self._look.wait()
 
     async def _take(self) -> None:
         """Claim what is queued, as far as runners have room."""
@@ -169,12 +197,12 @@ class Engine:
             return
         with self.gate.busy("claim"):
             try:
-                claims = await self._commit(lambda: self._claims(free))
+                claims = await self._committer.do(lambda: self._claims(free))
             except AfterrunError as error:
                 log.warning("no work was taken: %s", type(error).__name__)
                 return
             for claim in claims:
-                self._spawn(self._begin(claim))
+                self._dispatch.admit(claim)
 
     def _claims(self, limit: int) -> list[Claim]:
         """Take queued runs, those that are due now among them, and now and then those of late owners."""
@@ -183,294 +211,90 @@ class Engine:
         if time.monotonic() - self._looked >= POLL:
             self._looked = time.monotonic()
             store.claims.late(names=names)
-        return store.claims.take(owner=self.owner, names=names, keep_for=keep_for, limit=limit)
+        return store.claims.take(owner=self._owner, names=names, keep_for=keep_for, limit=limit)
 
-    async def _begin(self, claim: Claim) -> None:
-        """Give a run to the runner that remembers it, or to the one with most room."""
-        runner = self._pool.place(claim.run.id, claim.run.generation)
-        if runner is None:
-            with suppress(AfterrunError):
-                await self._commit(lambda: self.store.claims.hand_off(claim.run.id, epoch=claim.epoch))
-            return
-        activity = ExitStack()
-        activity.enter_context(self.gate.busy("run"))
-        run = claim.run
-        session = Session(run, claim.epoch, run.generation, runner, activity)
-        self._sessions[run.id] = session
-        runner.busy.add(run.id)
-        if runner.resting.pop(run.id, None) is not None:
-            await self._wait(session)
-            return
-        try:
-            begun = await self._commit(lambda: beginning(self.store, claim))
-        except AfterrunError as error:
-            self._give_up(session, error)
-            return
-        if session.over:
-            return
-        runner.send(
-            {
-                "type": "run",
-                "run": run.id,
-                "epoch": claim.epoch,
-                "workflow": run.name,
-                "generation": begun.generation,
-                "input": begun.input,
-                "entries": begun.entries,
-                "more": begun.more,
-            }
-        )
+    async def _settle(self) -> None:
+        """Hand off what runs, end the runners, settle a sweep, and let go of the store."""
+        self.ready = False
+        with self.gate.busy("shutdown"):
+            self._upkeep.stop()
+            await self._dispatch.drain(self.settings.grace.total_seconds())
+            await self._pool.close()
+            await asyncio.to_thread(self._upkeep.close)
+            self._dispatch.cancel()
+            lease = self._lease
+            if lease is not None and not self._lost:
+                with suppress(AfterrunError):
+                    await self._committer.do(lambda: self.store.serving.release(lease))
+            await asyncio.to_thread(self._committer.close)
+            self.store.close()
 
-    # ------------------------------------------------------------------------------ what runners say
+    # ------------------------------------------------------------------------------ what it hears
 
     def heard(self, runner: Runner, message: Message) -> None:
-        """Take what a runner says, in the event loop."""
-        session = self._sessions.get(message["run"])
-        if session is None or session.runner is not runner or session.epoch != message["epoch"]:
-            if message["type"] == "ask":
-                refusal = {"gone": True, "message": "the run was handed off"}
-                runner.send({"type": "answer", "id": message["id"], "ok": False, "with": refusal})
-            return
-        if message["type"] == "blocked":
-            self._spawn(self._wait(session))
-            return
-        part = message["with"].get("content")
-        content = None if part is None else _content(runner, part)
-        run = session.run
-        ask = answering.of_generation(Ask(run, session.epoch, message["with"], content), session.generation)
-        session.asked += 1
-        self._spawn(self._answer(session, message, ask))
-
-    async def _answer(self, session: Session, message: Message, ask: Ask) -> None:
-        do = message["do"]
-        try:
-            parts = await self._commit(lambda: answering.answer(self.store, do, ask))
-        except (AfterrunError, ValueError, TypeError, KeyError) as error:
-            gone = isinstance(error, GONE) or not isinstance(error, RunError | UsageError | ValueError)
-            refusal = {"gone": gone, "message": str(error)}
-            self._reply(session, message, ok=False, parts=refusal)
-            if gone:
-                self._give_up(session, error)
-            return
-        finally:
-            session.asked -= 1
-        if session.over:
-            return
-        self._crashes.pop(session.run.id, None)
-        if do == "continue" and parts:
-            session.generation = parts["generation"]
-        if do in ENDINGS or (do == "continue" and not parts):
-            self._reply(session, message, ok=True, parts=parts)
-            self._ended(session, completed=do == "finish")
-        elif session.draining and do not in READING:
-            await self._hand_off(session)
-        else:
-            if do == "child":
-                self._look.set()
-            self._reply(session, message, ok=True, parts=parts)
-
-    def _reply(self, session: Session, message: Message, *, ok: bool, parts: dict[str, Any]) -> None:
-        session.runner.send({"type": "answer", "id": message["id"], "ok": ok, "with": parts})
-
-    async def _wait(self, session: Session) -> None:
-        """Lay a run aside that only waits, or tell it what has come."""
-        if session.held is not None:
-            session.held.cancel()
-            session.held = None
-        session.asked += 1
-        run, epoch = session.run.id, session.epoch
-        try:
-            waited, entries = await self._commit(lambda: self._waited(session))
-        except AfterrunError as error:
-            self._give_up(session, error)
-            return
-        finally:
-            session.asked -= 1
-        if session.over:
-            return
-        if waited.resting:
-            self._leave(session)
-            if not session.runner.lost:
-                self._pool.remember(session.runner, run, session.generation)
-            self._look.set()
-        elif session.draining:
-            await self._hand_off(session)
-        elif waited.settled:
-            session.runner.send({"type": "resume", "run": run, "epoch": epoch, "entries": entries})
-        elif waited.due_in is not None and self._loop is not None:
-            seconds = waited.due_in.total_seconds()
-            session.held = self._loop.call_later(seconds, self._again, session)
-
-    def _waited(self, session: Session) -> tuple[Any, list[dict[str, Any]]]:
-        waited = self.store.waits.wait(session.run.id, epoch=session.epoch, patience=PATIENCE)
-        run = answering.of_generation(Ask(session.run, 0, {}, None), session.generation).run
-        return waited, told(self.store, run, waited.settled)
-
-    def _again(self, session: Session) -> None:
-        if not session.over:
-            self._spawn(self._wait(session))
-
-    # ----------------------------------------------------------------------------------- its endings
-
-    def _ended(self, session: Session, *, completed: bool) -> None:
-        self.finished += 1
-        self.failures += 0 if completed else 1
-        self._leave(session)
-        self._look.set()
-        parent = session.run.parent
-        above = None if parent is None else self._sessions.get(parent.run)
-        if above is not None and above.held is not None:
-            self._again(above)
-
-    def _leave(self, session: Session) -> None:
-        """Let go of a session, whatever became of its run."""
-        if session.over:
-            return
-        session.over = True
-        if session.held is not None:
-            session.held.cancel()
-        if self._sessions.get(session.run.id) is session:
-            del self._sessions[session.run.id]
-        session.runner.busy.discard(session.run.id)
-        session.activity.close()
-
-    def _give_up(self, session: Session, error: BaseException) -> None:
-        """Stop a run that is not ours any more, or that the store did not take; nothing more is written."""
-        if session.over:
-            return
-        log.info("a run is left alone: %s", type(error).__name__)
-        session.runner.send({"type": "drop", "run": session.run.id})
-        self._leave(session)
-        self._look.set()
-
-    async def _hand_off(self, session: Session) -> None:
-        """Queue a run again, from its last commit."""
-        if session.over:
-            return
-        session.runner.send({"type": "drop", "run": session.run.id})
-        self._leave(session)
-        self.handed_off += 1
-        with suppress(AfterrunError):
-            await self._commit(lambda: self.store.claims.hand_off(session.run.id, epoch=session.epoch))
-        self._look.set()
+        """Take what a runner says."""
+        self._dispatch.heard(runner, message)
 
     async def lost(self, runner: Runner) -> None:
         """Hand off the runs of a runner that has ended."""
         self.runner_exits += 1
-        for session in [known for known in self._sessions.values() if known.runner is runner]:
-            await self._crashed(session)
-        self.request_sweep(Reason.RUNNER_EXIT)
+        await self._dispatch.lost(runner)
+        self._upkeep.request(Reason.RUNNER_EXIT)
 
-    async def _crashed(self, session: Session) -> None:
-        run = session.run.id
-        self._crashes[run] = self._crashes.get(run, 0) + 1
-        if self._crashes[run] < CRASHES:
-            await self._hand_off(session)
-            return
-        self._crashes.pop(run)
-        reason = f"its runner ended {CRASHES} times while it executed the run, which got no further"
-        ask = Ask(session.run, session.epoch, {"reason": reason}, None)
-        self._leave(session)
-        with suppress(AfterrunError):
-            await self._commit(lambda: answering.failed(self.store, ask))
+    def _work(self) -> None:
+        self._look.set()
 
-    # ------------------------------------------------------------------------------------- its leases
+    def _nudged(self) -> None:
+        self._look.set()
+        self._beat.set()
+        self._dispatch.nudge()
+
+    # ----------------------------------------------------------------------------------- its leases
 
     async def _keep_alive(self) -> None:
         """Renew the lease of the store and those of its runs; stop where the store is another server's."""
-        pause = self.settings.lease.total_seconds() / 3
+        lease = self.settings.lease.total_seconds()
         renewed = time.monotonic()
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(lease / 3):
                     await self._beat.wait()
             self._beat.clear()
             try:
                 await self._renew()
                 renewed = time.monotonic()
             except StaleEpoch:
-                log.error("another server has taken the store: this one stops")  # noqa: TRY400 - which is all there is to say
+                log.error("another server has taken the store: this one stops")  # noqa: TRY400 - all there is to say
                 self._give_all_up()
                 return
             except AfterrunError as error:
                 log.warning("the lease of the store was not renewed: %s", type(error).__name__)
-                if time.monotonic() - renewed > self.settings.lease.total_seconds():
+                if time.monotonic() - renewed > lease:
                     self._give_all_up()
                     return
 
+    async def _renew(self) -> None:
+        lease, keep_for, sessions = self._lease, self.settings.lease, self._dispatch.sessions
+        assert lease is not None  # noqa: S101 - as it serves
+        await self._committer.do(lambda: self.store.serving.renew(lease, keep_for=keep_for))
+        before = {run: session.epoch for run, session in sessions.items() if not session.asked}
+        held = await self._committer.do(lambda: self.store.claims.renew(owner=self._owner, keep_for=keep_for))
+        for run, epoch in before.items():
+            session = sessions.get(run)
+            still = session is not None and session.epoch == epoch and not session.asked
+            if session is not None and still and held.get(run) != epoch:
+                self._dispatch.give_up(session, StaleEpoch("the lease of the run is over"))
+        await self._let_go_of(held)
+
+    async def _let_go_of(self, held: dict[str, int]) -> None:
+        """Hand off runs that are held and that no runner has had since the last look: a commit failed."""
+        alone = {(run, epoch) for run, epoch in held.items() if run not in self._dispatch.sessions}
+        for run, epoch in alone & self._orphans:
+            await self._dispatch.let_go(run, epoch)
+        self._orphans = alone
+
     def _give_all_up(self) -> None:
         self._lost = True
-        for session in list(self._sessions.values()):
-            self._give_up(session, StaleEpoch("the store was lost"))
+        for session in list(self._dispatch.sessions.values()):
+            self._dispatch.give_up(session, StaleEpoch("the store was lost"))
         self._look.set()
-
-    async def _renew(self) -> None:
-        lease, keep_for = self._lease, self.settings.lease
-        assert lease is not None  # noqa: S101 - as it serves
-        await self._commit(lambda: self.store.serving.renew(lease, keep_for=keep_for))
-        before = {run: session.epoch for run, session in self._sessions.items() if not session.asked}
-        held = await self._commit(lambda: self.store.claims.renew(owner=self.owner, keep_for=keep_for))
-        for run, epoch in before.items():
-            session = self._sessions.get(run)
-            if session is None or session.epoch != epoch or session.asked:
-                continue
-            if held.get(run) != epoch:
-                self._give_up(session, StaleEpoch("the lease of the run is over"))
-
-    # ----------------------------------------------------------------------------------- its shutdown
-
-    async def _settle(self) -> None:
-        """Hand off what runs, end the runners, settle a sweep, and let go of the store."""
-        self.ready = False
-        with self.gate.busy("shutdown"):
-            await self._drain()
-            for session in list(self._sessions.values()):
-                await self._hand_off(session)
-            await self._pool.close()
-            await self._stop_sweeps()
-            for task in list(self._tasks):
-                task.cancel()
-            lease = self._lease
-            if lease is not None and not self._lost:
-                with suppress(AfterrunError):
-                    await self._commit(lambda: self.store.serving.release(lease))
-            self._committer.close()
-            self.store.close()
-
-    async def _drain(self) -> None:
-        """Let steps that run end, for the grace at most."""
-        for session in list(self._sessions.values()):
-            session.draining = True
-            if session.held is not None:
-                await self._hand_off(session)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self.settings.grace.total_seconds()):
-                while self._sessions:
-                    self._look.clear()
-                    await self._look.wait()
-
-    async def _stop_sweeps(self) -> None:
-        pass
-
-    def request_sweep(self, reason: Reason) -> None:
-        """Ask for a sweep."""
-
-    # ------------------------------------------------------------------------------------------ tools
-
-    async def _commit(self, work: Callable[[], T]) -> T:
-        return await self._committer.do(work)
-
-    def _spawn(self, work: Any) -> asyncio.Task[None]:  # noqa: ANN401 - a coroutine
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended_task)
-        return task
-
-    def _ended_task(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("a piece of the engine's work failed: %s", type(task.exception()).__name__)
-
-
-def _content(runner: Runner, part: dict[str, Any]) -> bytes:
-    return str(part["text"]).encode() if "text" in part else runner.upload(part["upload"])

@@ -6,10 +6,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Final, Protocol
 
 from afterrun.core.errors import UsageError
+from afterrun.schedule import IdleGate
 from afterrun.server.frames import Message
 from afterrun.server.settings import EngineSettings
 from afterrun.server.supervisor import FIRST_PAUSE, HEALTHY, LONGEST_PAUSE, Runner, environment
@@ -36,8 +37,9 @@ class Listener(Protocol):
 class Pool:
     """Keeps runners going. All of it happens in the event loop."""
 
-    def __init__(self, settings: EngineSettings, listener: Listener) -> None:
+    def __init__(self, settings: EngineSettings, listener: Listener, gate: IdleGate) -> None:
         """Start nothing yet."""
+        self._gate = gate
         self._settings = settings
         self._listener = listener
         self._runners: list[Runner] = []
@@ -71,7 +73,7 @@ class Pool:
 
     @property
     def resting(self) -> int:
-        """Return how many waiting runs are remembered."""
+        """Return how many waiting runs runners remember."""
         return sum(len(runner.resting) for runner in self._runners)
 
     @property
@@ -79,17 +81,19 @@ class Pool:
         """Return how many more runs can be executed."""
         return sum(max(0, self._settings.slots - len(runner.busy)) for runner in self._ready())
 
-    def place(self, run: str, generation: int) -> Runner | None:
-        """Return the runner that remembers a run, else the one with most room."""
+    def place(self, run: str, epoch: int) -> Runner | None:
+        """Return the runner that remembers a run from the lease before, else the one with most room."""
         ready = self._ready()
         for runner in ready:
-            if runner.resting.get(run) == generation:
+            if runner.resting.get(run) == epoch - 1:
                 return runner
+            if runner.resting.pop(run, None) is not None:
+                runner.send({"type": "drop", "run": run})
         return min(ready, key=lambda runner: len(runner.busy), default=None)
 
-    def remember(self, runner: Runner, run: str, generation: int) -> None:
+    def remember(self, runner: Runner, run: str, epoch: int) -> None:
         """Let a runner keep a waiting run in memory, and forget those that wait longest beyond its bound."""
-        runner.resting[run] = generation
+        runner.resting[run] = epoch
         while len(runner.resting) > self._settings.remembered:
             oldest, _ = runner.resting.popitem(last=False)
             runner.send({"type": "drop", "run": oldest})
@@ -98,30 +102,43 @@ class Pool:
         return [runner for runner in self._runners if runner.workflows and not runner.lost]
 
     async def _keep(self) -> None:
-        pause = FIRST_PAUSE
+        """Keep one runner going. One that ends at once twice is started after a pause, then a longer one."""
+        starting, early = self._starting(), 0
         while True:
             began = time.monotonic()
-            await self._run()
-            pause = FIRST_PAUSE if time.monotonic() - began > HEALTHY else min(2 * pause, LONGEST_PAUSE)
-            await asyncio.sleep(pause)
+            starting = await self._run(starting)
+            early = 0 if time.monotonic() - began > HEALTHY else early + 1
+            if early > 1:
+                starting.close()
+                await asyncio.sleep(min(FIRST_PAUSE * 2**early, LONGEST_PAUSE))
 
-    async def _run(self) -> None:
+    def _starting(self) -> ExitStack:
+        """Register that a runner starts: what it is to go on with waits for it, and a sweep for that."""
+        activity = ExitStack()
+        activity.enter_context(self._gate.busy("runner"))
+        return activity
+
+    async def _run(self, starting: ExitStack) -> ExitStack:
         """Start a runner, and return when it has ended and its runs are handed off."""
         settings = self._settings
         variables = environment(settings.environment, secrets=(settings.store,))
-        runner = await Runner.start(settings.app, variables)
+        with starting:
+            runner = await Runner.start(settings.app, variables)
+            runner.started = starting.pop_all()
         self._runners.append(runner)
         relaying = asyncio.create_task(runner.relay())
         try:
             await runner.listen(self._hear)
         finally:
-            runner.kill()
+            again = self._starting()
+            runner.started.close()
+            await runner.end()
             with suppress(asyncio.CancelledError):
                 await relaying
-            await runner.process.wait()
             self._runners.remove(runner)
         log.warning("a runner has ended")
         await self._listener.lost(runner)
+        return again
 
     def _hear(self, runner: Runner, message: Message) -> None:
         if message["type"] == "hello":
@@ -133,6 +150,7 @@ class Pool:
 
     def _greet(self, runner: Runner, message: Message) -> None:
         runner.workflows = frozenset(message["workflows"])
+        runner.started.close()
         self.workflows = tuple(sorted(runner.workflows))
         if self._first is not None and not self._first.done():
             self._first.set_result(None)

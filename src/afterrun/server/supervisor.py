@@ -8,7 +8,7 @@ import socket
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Final
 
 from afterrun.server.frames import BadFrame, Frames, Message, encode, unpacked
@@ -23,6 +23,9 @@ HIDDEN: Final = ("AFTERRUN_", "PG", "DATABASE_URL")
 
 FIRST_PAUSE: Final = 0.1
 LONGEST_PAUSE: Final = 30.0
+ENDING: Final = 1.0
+"""Seconds that a runner has to end by itself."""
+
 HEALTHY: Final = 5.0
 """Seconds after which a runner that ends is started anew at once."""
 
@@ -53,8 +56,10 @@ class Runner:
         self.busy: set[str] = set()
         """Runs that it executes."""
         self.resting: OrderedDict[str, int] = OrderedDict()
-        """Runs that it remembers while they wait, with their generations, the oldest first."""
+        """Runs that it remembers while they wait, with the epochs of their last leases, the oldest first."""
         self.lost = False
+        self.started = ExitStack()
+        """Closed when it is ready."""
         self._uploads: dict[int, bytearray] = {}
         self._whole: dict[int, bytes] = {}
         self.sent = self.received = 0
@@ -126,9 +131,22 @@ class Runner:
         if message["last"]:
             self._whole[number] = bytes(self._uploads.pop(number))
 
+    async def end(self) -> None:
+        """Wait for the end of a process whose connection is over, and end it if it does not come."""
+        self.lost = True
+        try:
+            async with asyncio.timeout(ENDING):
+                await self.process.wait()
+        except TimeoutError:
+            self.kill()
+            await self.process.wait()
+        finally:
+            self.kill()
+
     def kill(self) -> None:
         """End the process, whatever it does."""
         self.lost = True
-        with suppress(ProcessLookupError):
-            self.process.kill()
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError):
+                self.process.kill()
         self._writer.close()
