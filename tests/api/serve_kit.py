@@ -8,13 +8,16 @@ import signal
 import subprocess
 import sys
 import threading
+from contextlib import chdir
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
+from unittest.mock import patch
 
 import psutil
 
 from afterrun.server.client import Client
+from cli.kit import run_cli
 
 APP: Final = f"{Path(__file__).parent / 'flows.py'}:app"
 PATIENCE: Final = 60.0
@@ -82,20 +85,12 @@ class Serving:
         """Return a client of it."""
         return Client(str(self.store), state=self.state)
 
-    def run(self, *words: str, code: int = 0, text: str = "") -> str:
-        """Run a command line beside it; return what it prints."""
-        done = subprocess.run(
-            [sys.executable, "-m", "afterrun", *words],
-            check=False,
-            capture_output=True,
-            text=True,
-            input=text,
-            env=self.environment,
-            cwd=self.folder,
-        )
-        assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
-        assert "Traceback" not in done.stderr
-        return done.stdout if code == 0 else done.stdout + done.stderr
+    def run(self, *words: str, code: int = 0) -> str:
+        """Run a command line beside it, in this process; return what it prints, errors too if it fails."""
+        with patch.dict(os.environ, self.environment, clear=True), chdir(self.folder):
+            done = run_cli(*words)
+        assert done.code == code, (done.code, done.out, done.err)
+        return done.out if code == 0 else done.out + done.err
 
     def json(self, *words: str) -> Any:  # noqa: ANN401 - whatever it says
         """Run a command line beside it; return the object that it prints."""

@@ -11,8 +11,8 @@ import click
 from pydantic import ValidationError
 
 from afterrun.cli.options import STORE_VARIABLE
-from afterrun.core.errors import UsageError
-from afterrun.runs import RunStore
+from afterrun.core.errors import Refused, UsageError
+from afterrun.runs import RunStore, UpgradeNeeded
 from afterrun.server.asks import Ask, faults_of
 from afterrun.server.desk import Desk, StoreDesk
 from afterrun.server.places import ServerFolder
@@ -28,6 +28,11 @@ NEEDED: Final = (
     "pip install 'afterrun[server]'"
 )
 
+NOT_READY: Final = (
+    "there are no tables of a run store there, or those of an earlier version: `afterrun serve` makes or "
+    "upgrades them"
+)
+
 
 @contextmanager
 def desk_of(store: str) -> Iterator[tuple[Desk, bool]]:
@@ -40,7 +45,11 @@ def desk_of(store: str) -> Iterator[tuple[Desk, bool]]:
         with remote:
             yield remote, True
         return
-    with RunStore.open(store, migrate=False) as opened:
+    try:
+        opened = RunStore.open(store, migrate=False)
+    except UpgradeNeeded:
+        raise Refused("upgrade", NOT_READY) from None
+    with opened:
         yield StoreDesk(opened), False
 
 
@@ -81,8 +90,9 @@ def words_of(words: Sequence[str], *names: str) -> Sequence[str]:
         words = [named, *words]
     wanted = ["STORE", *names]
     if len(words) < len(wanted):
+        missing = wanted[len(words) + bool(named)]
         raise click.UsageError(
-            f"Missing argument {wanted[len(words)]!r}. It takes {' '.join(wanted)}; the variable "
+            f"Missing argument {missing!r}. It takes {' '.join(wanted)}; the variable "
             f"{STORE_VARIABLE} can hold STORE."
         )
     if len(words) > len(wanted):

@@ -64,9 +64,9 @@ def plan(
     """Say what would go, what stays and why. Nothing is removed."""
     rules, _ = policy.resolve(store)
     asides = {"--out": out, "--calendar": calendar, "--show-sql": show_sql}
-    holder = served(store, refused={**asides, **not_said(profile=profile, datasources=datasources)})
-    if holder is not None:
-        return show_served(session, holder.plan(store, policy), as_json=as_json)
+    with served(store, refused={**asides, **not_said(profile=profile, datasources=datasources)}) as holder:
+        if holder is not None:
+            return show_served(session, holder.plan(store, policy), as_json=as_json)
     with open_retention(store, profile=profile, writable=False, datasources=datasources) as retention:
         outlook = _planned(retention, rules, None if out is None else Path(out), calendar=calendar)
         statements = retention.statements(rules) if show_sql else {}

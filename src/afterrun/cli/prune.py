@@ -88,12 +88,12 @@ def prune(
     metrics = None if metrics_path is None else MetricsFile(Path(metrics_path))
     rules, _ = policy.resolve(store)
     asides = {"--plan": plan_path, "--metrics-file": metrics}
-    holder = served(
+    with served(
         store, refused={**asides, **not_said(profile=profile, datasources=datasources, removal=removal)}
-    )
-    if holder is not None:
-        call = _Through(session, holder, store, policy, removal, backup)
-        return call.run(apply=apply, yes=yes, as_json=as_json)
+    ) as holder:
+        if holder is not None:
+            call = _Through(session, holder, store, policy, removal, backup)
+            return call.run(apply=apply, yes=yes, as_json=as_json)
     # Read before the store is open: closing a descriptor of the store's own files would drop its locks.
     listed = None if plan_path is None else read_plan(Path(plan_path))
     with removal.open(store, profile=profile, writable=apply, datasources=datasources) as retention:

@@ -42,9 +42,9 @@ def reclaim(session: Session, *, store: str, profile: str | None, apply: bool, a
     SQLite writes the file anew; PostgreSQL makes the place of removed rows free to use again.
     """
     signals = session.signals
-    holder = served(store, refused=not_said(profile=profile))
-    if holder is not None:
-        return _show_served(session, holder.reclaim(apply=apply), as_json=as_json)
+    with served(store, refused=not_said(profile=profile)) as holder:
+        if holder is not None:
+            return _show_served(session, holder.reclaim(apply=apply), as_json=as_json)
     with open_retention(store, profile=profile, writable=apply, schema_unverified=True) as retention:
         if apply:
             signals.graceful = retention.survey_space().before.method in STEPWISE

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from afterrun.cli.run_answers import cancel, decide, message, resume
+from afterrun.cli.run_answers import cancel, decide, message, resume, settle
 from afterrun.cli.run_looks import listed as newest
 from afterrun.cli.run_looks import show, state, steps, tree
 from afterrun.cli.run_starts import result, start
@@ -14,6 +14,6 @@ run = SuggestingGroup(
         "Start, look at, answer and end the runs of a run store.\n\n"
         "A server that holds the store does it; without one, the store is opened, and what is started waits."
     ),
-    commands=[start, newest, show, steps, tree, cancel, decide, message, resume, result, state],
+    commands=[start, newest, show, steps, tree, cancel, decide, message, settle, resume, result, state],
     no_args_is_help=False,
 )

@@ -13,7 +13,7 @@ from afterrun.cli.run_rows import run_rows
 from afterrun.cli.run_starts import value_of
 from afterrun.cli.session import Session
 from afterrun.core.errors import Exit
-from afterrun.server.asks import CancelAsk, DecideAsk, MessageAsk
+from afterrun.server.asks import CancelAsk, DecideAsk, MessageAsk, SettleAsk
 
 
 @click.command("cancel")
@@ -102,6 +102,49 @@ def message(
         session.screen.json(sent.model_dump(mode="json"))
     else:
         session.screen.show(f"Sent: message {counted(sent.number)}.")
+    return Exit.DONE
+
+
+@click.command("settle")
+@words_argument("RUN")
+@click.option("--applied", is_flag=True, help="It happened: look outside before you say so.")
+@click.option("--not-applied", is_flag=True, help="It did not happen; it is tried again.")
+@click.option("--by", metavar="NAME", help="Who looked. Default: the name of this user.")
+@click.option("--number", type=click.IntRange(min=1), metavar="N", help="Of several effects, this one.")
+@click.option("--generation", type=click.IntRange(min=1), metavar="N", help="Of this generation.")
+@click.option("--receipt", metavar="JSON", help="With --applied: what the outside answered. Default: null.")
+@json_option
+@click.pass_obj
+def settle(
+    session: Session,
+    *,
+    words: tuple[str, ...],
+    applied: bool,
+    not_applied: bool,
+    by: str | None,
+    number: int | None,
+    generation: int | None,
+    receipt: str | None,
+    as_json: bool,
+) -> int:
+    """Say what became of an effect in doubt; `run show` lists those of a run."""
+    store, run = words_of(words, "RUN")
+    if applied == not_applied:
+        raise click.UsageError("say either --applied or --not-applied")
+    ask = ask_of(
+        SettleAsk,
+        applied=applied,
+        by=by or getpass.getuser(),
+        number=number,
+        generation=generation,
+        receipt=value_of(receipt, None),
+    )
+    with desk_of(store) as (desk, _):
+        settled = desk.settle(run, ask)
+    if as_json:
+        session.screen.json(settled.model_dump(mode="json"))
+    else:
+        session.screen.show(table("", "", rows=[("effect", settled.name), ("status", settled.status)]))
     return Exit.DONE
 
 

@@ -19,6 +19,7 @@ from afterrun.server.answers import RunAnswer
 from afterrun.server.asks import MOST, PAGE, PageAsk, PartsAsk, RunsAsk
 
 RUN_HEADS: Final = ("run", "workflow", "status", "created", "ended")
+TREE_HEADS: Final = ("run", "workflow", "status", "hangs from")
 STEP_HEADS: Final = ("step", "name", "status", "attempt", "started", "ended")
 QUESTION_HEADS: Final = ("asks for", "number", "about", "choices", "asked")
 
@@ -80,7 +81,9 @@ def show(session: Session, *, words: tuple[str, ...], as_json: bool) -> int:
     ]
     asked = [question_row(question) for question in view.questions]
     questions: list[RenderableType] = ["", table(*QUESTION_HEADS, rows=asked)] if asked else []
-    session.screen.show(table("", "", rows=rows), *questions)
+    doubts = [(effect.name, f"{effect.generation}.{effect.number}") for effect in view.in_doubt]
+    doubted: list[RenderableType] = ["", table("in doubt", "number", rows=doubts)] if doubts else []
+    session.screen.show(table("", "", rows=rows), *questions, *doubted)
     return Exit.DONE
 
 
@@ -128,8 +131,8 @@ def tree(session: Session, *, words: tuple[str, ...], limit: int, after: str | N
     if as_json:
         session.screen.json(page.model_dump(mode="json"))
         return Exit.DONE
-    rows = [(*_row(part), _above(part)) for part in page.runs]
-    session.screen.show(table(*RUN_HEADS, "hangs from", rows=rows), *_more(page.next))
+    rows = [(part.id, part.workflow, part.status, _above(part)) for part in page.runs]
+    session.screen.show(table(*TREE_HEADS, rows=rows), *_more(page.next))
     return Exit.DONE
 
 

@@ -66,12 +66,12 @@ def sweep(
     rules, always = policy.resolve(store)
     signals = session.signals
     asides = {"--reclaim": reclaim, "--metrics-file": metrics}
-    holder = served(
+    with served(
         store, refused={**asides, **not_said(profile=profile, datasources=datasources, removal=removal)}
-    )
-    if holder is not None:
-        told_by_server = holder.sweep(store, policy, removal, approve=approve)
-        return show_served(session, told_by_server, as_json=as_json, strict=removal.strict)
+    ) as holder:
+        if holder is not None:
+            told_by_server = holder.sweep(store, policy, removal, approve=approve)
+            return show_served(session, told_by_server, as_json=as_json, strict=removal.strict)
     with (
         removal.open(store, profile=profile, writable=True, datasources=datasources) as retention,
         Watcher(signals, verbose=removal.verbose) as watcher,

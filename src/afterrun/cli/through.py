@@ -5,7 +5,8 @@ What a server is not told over HTTP, such as a profile or a path, is refused her
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,7 +33,7 @@ Options = Mapping[str, object]
 
 
 class Served:
-    """A store that a server holds, for the commands of retention. Enter it around their asks."""
+    """A store that a server holds, for the commands of retention."""
 
     def __init__(self, remote: RemoteDesk, *, refused: Options) -> None:
         """Take the server. Raises `StoreHeld` if one of the ``refused`` options was typed."""
@@ -77,13 +78,18 @@ class Served:
         return ask_of(BackupAsk, name=backup.path.name, kind=backup.kind)
 
 
-def served(store: str, *, refused: Options) -> Served | None:
-    """Return the server that holds a store, or nothing if none does.
+@contextmanager
+def served(store: str, *, refused: Options) -> Iterator[Served | None]:
+    """Give the server that holds a store, or nothing if none does.
 
     Raises `StoreHeld` if an option was typed that cannot be said to it.
     """
     remote = remote_of(store)
-    return None if remote is None else Served(remote, refused=refused)
+    if remote is None:
+        yield None
+        return
+    with remote:
+        yield Served(remote, refused=refused)
 
 
 def not_said(

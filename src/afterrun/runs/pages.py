@@ -13,11 +13,13 @@ import sqlalchemy as sa
 from afterrun.core.times import to_datetime
 from afterrun.runs.access import look_at
 from afterrun.runs.database import Database
+from afterrun.runs.effect_rows import ORDER, Effect, effects_of
 from afterrun.runs.schema import approvals, attempts, blobs, decisions, obligations, runs, steps
+from afterrun.runs.side_tables import effects
 from afterrun.runs.steps import CURRENT_ATTEMPT, STEP_COLUMNS, step_of
 from afterrun.runs.trees import scope_of
 from afterrun.runs.views import COLUMNS, Run, Step, moment, runs_of
-from afterrun.runs.words import LIVE
+from afterrun.runs.words import LIVE, EffectStatus
 
 QuestionKind = Literal["approval", "decision"]
 Place = tuple[int, int]
@@ -95,6 +97,15 @@ class Pages:
         with self._database.reading() as transaction:
             look_at(transaction, run)
             return list(_asked(kind, transaction.rows(_page(wanted, table, after, limit))))
+
+    def in_doubt(self, run: str, *, limit: int) -> list[Effect]:
+        """Return the first effects of a run that somebody has to settle. Raises `RunNotFound`."""
+        wanted = sa.select(effects).where(
+            effects.c.run_id == run, effects.c.status == EffectStatus.AMBIGUOUS, effects.c.ended_at.is_(None)
+        )
+        with self._database.reading() as transaction:
+            look_at(transaction, run)
+            return effects_of(transaction.rows(wanted.order_by(*ORDER).limit(limit)))
 
     def extent(self, run: str) -> Extent:
         """Say how much a run has. Raises `RunNotFound`."""

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from afterrun.core.errors import UsageError
-from afterrun.runs import NotFound, Question, RunStatus, RunStore, WrongState
+from afterrun.runs import Effect, NotFound, Question, RunStatus, RunStore, WrongState
 from afterrun.runs.pages import Asked, Place, QuestionKind
 from afterrun.server.answers import (
     CancelledAnswer,
+    EffectAnswer,
+    EffectsAnswer,
     MessageAnswer,
     PayloadAnswer,
     QuestionAnswer,
@@ -26,11 +28,13 @@ from afterrun.server.answers import (
 from afterrun.server.asks import (
     CancelAsk,
     DecideAsk,
+    EffectsAsk,
     MessageAsk,
     PageAsk,
     PartsAsk,
     QuestionsAsk,
     RunsAsk,
+    SettleAsk,
     StartAsk,
 )
 from afterrun.server.payload import dump
@@ -68,6 +72,12 @@ class Desk(Protocol):
 
     def message(self, run: str, ask: MessageAsk) -> MessageAnswer:
         """Send it a message."""
+
+    def effects(self, run: str, ask: EffectsAsk) -> EffectsAnswer:
+        """Return a page of its effects."""
+
+    def settle(self, run: str, ask: SettleAsk) -> EffectAnswer:
+        """Say what became of an effect in doubt."""
 
     def resume(self, run: str) -> RunAnswer:
         """Let a run go on that failed, parked or waits."""
@@ -109,6 +119,7 @@ class StoreDesk:
             steps=extent.steps,
             children=extent.children,
             questions=[QuestionAnswer.of(part) for part in asked],
+            in_doubt=[EffectAnswer.of(part) for part in self._store.pages.in_doubt(run, limit=SHOWN)],
         )
 
     def steps(self, run: str, ask: PartsAsk) -> StepsAnswer:
@@ -150,6 +161,20 @@ class StoreDesk:
         self._nudge()
         return MessageAnswer.of(sent)
 
+    def effects(self, run: str, ask: EffectsAsk) -> EffectsAnswer:
+        """Return a page of its effects."""
+        found = self._store.effects.of(run, after=_place(ask.after), limit=ask.limit)
+        return EffectsAnswer.of(found, limit=ask.limit)
+
+    def settle(self, run: str, ask: SettleAsk) -> EffectAnswer:
+        """Say what became of an effect in doubt; the run goes on if it waits."""
+        receipt = dump("receipt", ask.receipt) if ask.applied else None
+        settled = self._store.effects.settle(
+            self._effect(run, ask), applied=ask.applied, by=ask.by, receipt=receipt
+        )
+        self._nudge()
+        return EffectAnswer.of(settled)
+
     def resume(self, run: str) -> RunAnswer:
         """Let a run go on that failed, parked or waits; one that is queued already stays so."""
         found = self._store.resume(run)
@@ -179,6 +204,17 @@ class StoreDesk:
                 f"the run waits for more than one {ask.kind}: say the number of the one you mean"
             )
         return Question(run, waiting[0].generation, waiting[0].number)
+
+    def _effect(self, run: str, ask: SettleAsk) -> Effect:
+        """Return the effect that is meant: the named one, or the one in doubt."""
+        if ask.number is not None:
+            return self._store.effects.get(run, ask.generation or self._store.get(run).generation, ask.number)
+        doubted = self._store.pages.in_doubt(run, limit=2)
+        if not doubted:
+            raise NotFound("the run has no effect in doubt")
+        if len(doubted) > 1:
+            raise UsageError("the run has more than one effect in doubt: say the number of the one you mean")
+        return doubted[0]
 
     def _answer(self, question: Question, ask: DecideAsk) -> None:
         if ask.kind == "decision":

@@ -1,7 +1,6 @@
 """A whole server in one process: the store's place on this machine, the engine, and the API over it.
 
-It begins from the inside and ends from the outside: callers find it once it is ready, and the engine ends
-when nobody can ask any more.
+Callers find it once it is ready. At its end nobody is let in any more, while what runs is handed off.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ from contextlib import ExitStack
 
 from afterrun.core.errors import StoreFailure
 from afterrun.server.engine import Engine
-from afterrun.server.engine_host import EngineHost
 from afterrun.server.http.app import api
 from afterrun.server.http.guard import LOOPBACK
 from afterrun.server.places import Address, ServerFolder, backup_folder
@@ -46,14 +44,12 @@ class ServerProcess:
             token = self._folder.token(self._outside.token_file)
             where = held.enter_context(listening(self._outside.listen, unix=self._folder.socket))
             engine = Engine.open(self._settings)
-            host = EngineHost(engine)
             hosts = [*LOOPBACK, *self._outside.hosts]
-            await self._serve(engine, host, server_of(api(host, token=token, hosts=hosts)), where, told)
+            await self._serve(engine, server_of(api(engine, token=token, hosts=hosts)), where, told)
 
     async def _serve(
         self,
         engine: Engine,
-        host: EngineHost,
         server: Server,
         where: Listening,
         told: Callable[[Address], object],
@@ -68,11 +64,13 @@ class ServerProcess:
             self._folder.publish(address)
             told(address)
             await asyncio.wait([working, stopped, answering], return_when=asyncio.FIRST_COMPLETED)
-            host.stop()
+            lost = working.done() and not stopped.done()
+            engine.stop()
             server.end()
             await answering
-        lost = working.done() and not stopped.done()
-        engine.stop()
+        else:
+            lost = False
+            engine.stop()
         for waiting in (stopped, ready):
             waiting.cancel()
         await working
