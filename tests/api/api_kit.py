@@ -42,7 +42,10 @@ class QueueingHost:
 
     @cached_property
     def app(self) -> ASGIApp:
-        return api(self, token=TOKEN)
+        return self.guarded(TOKEN)
+
+    def guarded(self, token: str) -> ASGIApp:
+        return api(self, token=token)
 
     def nudge(self) -> None:
         self.nudges += 1

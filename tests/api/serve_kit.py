@@ -29,6 +29,7 @@ class Serving:
 
     folder: Path
     words: tuple[str, ...] = ()
+    app: str | None = APP
     log: list[str] = field(default_factory=list)
     process: subprocess.Popen[str] | None = None
 
@@ -42,8 +43,9 @@ class Serving:
 
     def start(self) -> Self:
         """Start it, and return when it is ready."""
+        app = [] if self.app is None else ["--app", self.app]
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "afterrun", "serve", str(self.store), "--app", APP, *self.words],
+            [sys.executable, "-m", "afterrun", "serve", str(self.store), *app, *self.words],
             stderr=subprocess.PIPE,
             text=True,
             env=self.environment,

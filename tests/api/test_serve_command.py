@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,6 +11,7 @@ from afterrun.runs import RunStatus, RunStore
 from afterrun.server.errors import ServerUnreachable
 from afterrun.server.places import ServerFolder
 from api.serve_kit import PATIENCE, Serving
+from api.waiting import eventually
 from runs.runs_kit import ManualClock
 
 
@@ -30,15 +29,6 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
             store.finish(run)
     with Serving(folder, ("--config", "afterrun.toml", "--listen", "127.0.0.1:0")) as started:
         yield started
-
-
-def eventually(found: Callable[[], Any]) -> Any:  # noqa: ANN401 - whatever is found
-    """Return what is found once it is there."""
-    until = time.monotonic() + PATIENCE
-    while not (answer := found()):
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    return answer
 
 
 def test_a_client_starts_a_run_and_has_its_result(serving: Serving) -> None:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import click
 
 from afterrun.cli.options import store_argument
-from afterrun.cli.watch import CONFIG_VARIABLE, logging_on
+from afterrun.cli.watch import CONFIG_VARIABLE, Board, logging_on
 from afterrun.config import ServerSettings, Settings, load_settings, rules_of
 from afterrun.core.errors import Refused, UsageError
 from afterrun.core.policy import Policy
 from afterrun.runs import DEFAULT_POLICY
 from afterrun.server.settings import EngineSettings, Outside
+from afterrun.stores.place import place_of
+from afterrun.telemetry import opentelemetry
+from afterrun.watch import Telling, Watch
 
 NEEDED: Final = "a server needs more than the base install, such as {missing}: pip install 'afterrun[server]'"
 
@@ -71,7 +75,7 @@ def serve(
     except ModuleNotFoundError as missing:
         raise UsageError(NEEDED.format(missing=missing.name)) from None
     with logging_on(None if settings is None else settings.telemetry, verbose=verbose):
-        return serve_until_signal(inside, outside)
+        return serve_until_signal(inside, outside, watching=_watch(settings, store, verbose=verbose))
 
 
 def _policy(settings: Settings | None, store: str) -> Policy:
@@ -82,3 +86,20 @@ def _policy(settings: Settings | None, store: str) -> Policy:
         return settings.policy_of(store)[0].policy(tables=rules_of(settings.tables_of(store)))
     except Refused:  # it is empty
         return DEFAULT_POLICY
+
+
+def _watch(settings: Settings | None, store: str, *, verbose: bool) -> Watch | None:
+    """Return the watch of the other stores that the settings name, if there are any."""
+    own = place_of(store)
+    others = [] if settings is None else [one for one in settings.stores if place_of(one.location) != own]
+    if settings is None or not others:
+        return None
+    rest = replace(settings, stores=others)
+    board = Board(rest)
+    telling = Telling(
+        publish=board.publish,
+        totals=board.totals,
+        tracing=opentelemetry() if rest.telemetry.opentelemetry else None,
+        messages=verbose,
+    )
+    return Watch(rest, telling=telling, approvals={})

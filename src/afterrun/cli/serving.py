@@ -6,8 +6,10 @@ import asyncio
 import logging
 import os
 import signal
+from functools import partial
 from typing import Final
 
+from afterrun.cli.watch import SETTLING
 from afterrun.core.errors import Exit
 from afterrun.server.places import Address
 from afterrun.server.process import ServerProcess
@@ -15,16 +17,24 @@ from afterrun.server.settings import EngineSettings, Outside
 from afterrun.telemetry import say
 from afterrun.telemetry.logs import LOGGER
 from afterrun.telemetry.names import SERVER_ENDED, SERVER_READY, SERVER_STOPPING
+from afterrun.watch import Watch
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-def serve_until_signal(settings: EngineSettings, outside: Outside) -> Exit:
-    """Serve a store until the first signal; a second one ends the process where it stands."""
-    return asyncio.run(_served(settings, outside))
+def serve_until_signal(settings: EngineSettings, outside: Outside, *, watching: Watch | None) -> Exit:
+    """Serve a store until the first signal; a second one ends the process where it stands.
+
+    Other stores are swept by ``watching`` meanwhile.
+    """
+    try:
+        return asyncio.run(_served(settings, outside, watching))
+    finally:
+        if watching is not None:
+            watching.settle(SETTLING)
 
 
-async def _served(settings: EngineSettings, outside: Outside) -> Exit:
+async def _served(settings: EngineSettings, outside: Outside, watching: Watch | None) -> Exit:
     process = ServerProcess(settings, outside)
     loop = asyncio.get_running_loop()
     stopping = False
@@ -40,7 +50,7 @@ async def _served(settings: EngineSettings, outside: Outside) -> Exit:
     for number in SIGNALS:
         loop.add_signal_handler(number, stop)
     try:
-        await process.run(told=_told)
+        await process.run(told=partial(_told, watching))
     finally:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
@@ -48,6 +58,8 @@ async def _served(settings: EngineSettings, outside: Outside) -> Exit:
     return Exit.DONE
 
 
-def _told(address: Address) -> None:
+def _told(watching: Watch | None, address: Address) -> None:
     """Say how the server is reached; its port is no secret, and its token stands in a file."""
+    if watching is not None:
+        watching.start()
     say(LOGGER, logging.INFO, SERVER_READY.name, at="unix" if address.socket else address.url)
