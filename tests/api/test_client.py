@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -33,8 +34,11 @@ from api.api_kit import MISSING, QueueingHost
 @pytest.fixture
 def client(host: QueueingHost) -> Iterator[Client]:
     """Give a client of a host that runs nothing, over a Unix socket, found as every client finds it."""
-    folder = ServerFolder(host.location, state=host.state)
     with ExitStack() as held:
+        host.state = Path(
+            held.enter_context(tempfile.TemporaryDirectory(prefix="ar"))
+        )  # sockets need short paths
+        folder = ServerFolder(host.location, state=host.state)
         held.enter_context(folder.held())
         where = held.enter_context(listening("unix", unix=folder.socket))
         token = folder.token()

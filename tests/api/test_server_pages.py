@@ -44,7 +44,8 @@ def test_every_status_of_an_error_is_on_the_page(host: QueueingHost) -> None:
 
 def test_every_call_of_the_client_is_on_the_page() -> None:
     """A method that is added has its word."""
-    words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", PAGE))))
+    prose = re.sub(r"```.*?```", "", PAGE, flags=re.DOTALL)
+    words = set(re.findall(r"\w+", " ".join(re.findall(r"`([^`]+)`", prose))))
     calls = {name for name in vars(Client) if not name.startswith("_") and name != "close"}
     assert calls - words == set()
 
