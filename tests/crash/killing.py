@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -58,17 +58,7 @@ class Victims:
     def run(self, request: Request, log: Path, *, kill: Call | None = None) -> Run:
         """Run one removal, killed before the given call or to its end."""
         child = int(self._ask(asdict(request)))
-        command = ["strace", "-f", "-y", "-s", "0", "-o", str(log), "-p", str(child)]
-        command += ["-e", f"trace={','.join(_known())}", "-e", "signal=none"]
-        if kill is not None:
-            command += ["-e", f"inject={kill.name}:signal=SIGKILL:when={kill.ordinal}"]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
-            assert tracer.stderr is not None
-            told = tracer.stderr.readline()
-            assert "attached" in told, told + tracer.stderr.read()
-            code = int(self._ask("go"))
-            tracer.communicate(timeout=30)
-        return Run(code, tuple(_changing(log)))
+        return traced(child, lambda: int(self._ask("go")), log, kill=kill)
 
     def _ask(self, question: object) -> str:
         assert self._process.stdin is not None
@@ -114,6 +104,35 @@ def environment() -> dict[str, str]:
     """Return the environment of a process that imports from tests and writes no bytecode."""
     paths = os.pathsep.join([str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])])
     return os.environ | {"PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def traced(child: int, go: Callable[[], int], log: Path, *, kill: Call | None = None) -> Run:
+    """Trace a process that waits, killed before the given call or to its end.
+
+    ``go`` lets it run, and returns its exit code.
+    """
+    command = ["strace", "-f", "-y", "-s", "0", "-o", str(log), "-p", str(child)]
+    command += ["-e", f"trace={','.join(_known())}", "-e", "signal=none"]
+    if kill is not None:
+        command += ["-e", f"inject={kill.name}:signal=SIGKILL:when={kill.ordinal}"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
+        assert tracer.stderr is not None
+        told = tracer.stderr.readline()
+        assert "attached" in told, told + tracer.stderr.read()
+        code = go()
+        tracer.communicate(timeout=30)
+    return Run(code, tuple(_changing(log)))
+
+
+def places(run: Run, stride: int) -> list[int]:
+    """Return which calls, counted from 1, are killed: all, or some of each row of equal ones."""
+    numbers: list[int] = []
+    in_row = 0
+    for number, call in enumerate(run.calls, 1):
+        in_row = in_row + 1 if number > 1 and call.name == run.calls[number - 2].name else 0
+        if in_row % stride == 0:
+            numbers.append(number)
+    return numbers
 
 
 def _known() -> list[str]:

@@ -15,7 +15,7 @@ import pytest
 from afterrun import Report, Retention, SweepOptions
 from afterrun.state import StateDirectory
 from crash.aged import MONTH, TREES, Journal, Request, kept, make_aged, sound, standing
-from crash.killing import Call, Run, Victims, victims
+from crash.killing import Call, Run, Victims, places, victims
 from dumps import Dump, dump_sqlite
 from engines.stores import ENGINES, run_engine
 
@@ -89,17 +89,6 @@ def test_killed_at_any_changing_call_a_removal_leaves_whole_trees(
         recovered = run_engine(version, "recover", store)
         assert recovered["stuck"] == []
         assert recovered["new"] == "SUCCESS"
-
-
-def places(run: Run, stride: int) -> list[int]:
-    """Return which calls, counted from 1, are killed: all, or some of each row of equal ones."""
-    numbers: list[int] = []
-    in_row = 0
-    for number, name in enumerate(names(run), 1):
-        in_row = in_row + 1 if number > 1 and name == run.calls[number - 2].name else 0
-        if in_row % stride == 0:
-            numbers.append(number)
-    return numbers
 
 
 def kill_everywhere(

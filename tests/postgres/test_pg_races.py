@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -81,13 +80,10 @@ def test_a_run_that_another_transaction_holds_is_passed_by_at_once(
     fill(postgres_site, trees(4))
     with other(postgres_site) as engine:
         engine.execute(f"SELECT 1 FROM {SCHEMA}.{RUNS} WHERE workflow_uuid = %s {strength}".encode(), [row])
-        began = time.monotonic()
         report = prune(postgres_site)
-        took = time.monotonic() - began
     assert (report.ended, report.units.removed) == ("completed", 3)
-    assert report.units.skipped == {"recheck: locked": 1}
+    assert report.units.skipped == {"recheck: locked": 1}, "and not deferred, as after a wait"
     assert report.units.deferred == 0
-    assert took < 1.0, "less than one lock time-out"
     assert kept(postgres_site) == {"x1"}
     assert prune(postgres_site).units.removed == 1
 

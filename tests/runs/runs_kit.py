@@ -13,15 +13,19 @@ import sqlalchemy as sa
 
 from afterrun import Policy, Report, Retention, SweepOptions
 from afterrun.core.times import DAY, SECOND, Instant, parse_duration
-from afterrun.runs import Attempt, RunStatus, RunStore
+from afterrun.runs import Attempt, Key, Keys, Resource, RunStatus, RunStore
 from afterrun.runs.database import Database, Transaction
+from afterrun.runs.identity import Choice
 from afterrun.runs.opening import dialect_of
-from afterrun.runs.schema import obligations, runs
+from afterrun.runs.schema import blobs, obligations, runs
 from afterrun.runs.side_tables import metadata
 from afterrun.runs.words import OF_RUN, Work
 from fakes import NOW, stand_still
 
 LONG_AGO: Final[Instant] = NOW - 100 * DAY
+KEYS: Final = Keys(Key.of(bytes(range(32))))
+"""The key of the stores of tests."""
+
 MONTH: Final = Policy(keep_for=timedelta(days=30))
 
 
@@ -46,9 +50,9 @@ class Home:
     superuser: str
     clock: ManualClock = field(default_factory=ManualClock)
 
-    def open(self) -> RunStore:
-        """Open the store as an application does."""
-        return RunStore.open(self.location, clock=self.clock)
+    def open(self, sealing: Choice = None) -> RunStore:
+        """Open the store as an application does: the environment has a key."""
+        return RunStore.open(self.location, sealing=sealing, clock=self.clock)
 
     @contextmanager
     def database(self) -> Iterator[Database]:
@@ -81,11 +85,12 @@ class Home:
             return [dict(row._mapping) for row in transaction.rows(sa.select(table))]
 
     def counts(self) -> dict[str, int]:
-        """Count the rows of every table that has any."""
+        """Count the rows of every table that has any, but for the one row of the store itself."""
         with self.database() as database, database.reading() as transaction:
             counted = {
                 name: transaction.value(sa.select(sa.func.count()).select_from(table))
                 for name, table in metadata.tables.items()
+                if name != "store_identity"
             }
         return {name: count for name, count in counted.items() if count}
 
@@ -146,6 +151,18 @@ def running(store: RunStore, *, key: str | None = None, parent: Attempt | None =
     run = store.create("agent", idempotency_key=key, parent=parent).run.id
     store.start(run)
     return run
+
+
+def machine_for(store: RunStore, run: str, *, key: str = "vm", **more: Any) -> Resource:  # noqa: ANN401 - of any option
+    """Ask for a resource of a run, under a request key."""
+    words = {"request_key": key, "fingerprint": "2 cpu", "start": "make vm", "content": b"2 cpu"}
+    return store.resources.ensure(run, "vm", "vm-1.example", **(words | more))
+
+
+def any_address(store: RunStore) -> str:
+    """Return the address of some content."""
+    with store._database.reading() as transaction:
+        return str(transaction.value(sa.select(blobs.c.address).limit(1)))
 
 
 def owe(home: Home, run: str, kind: Work, **more: str | int) -> None:

@@ -14,10 +14,23 @@ import sqlalchemy as sa
 from afterrun.core.times import DAY
 from afterrun.profiles import load_built_in
 from afterrun.profiles.loader import built_in_text
-from afterrun.runs import RunStore, Work
+from afterrun.runs import (
+    Pin,
+    RunStatus,
+    RunStore,
+    Work,
+    checkpoints,
+    effect_rows,
+    follow_ups,
+    pins,
+    resources,
+    results,
+    turns,
+)
 from afterrun.runs.schema import obligations, runs
+from afterrun.runs.words import SETTLED_AT_END
 from fakes import NOW
-from runs.runs_kit import Home, ended_run, owe
+from runs.runs_kit import Home, any_address, ended_run, machine_for, owe, running
 
 
 def _without(folder: Path, reason: str) -> str:
@@ -69,6 +82,64 @@ def test_without_the_rule_of_a_kind_just_its_tree_goes(home: Home, owing: dict[W
     last = home.prune(profile=_without(home.folder, Work.PIN))
     assert last.units.removed == 1
     assert owing[Work.PIN] not in {row["id"] for row in home.rows(runs)}
+
+
+def _left_by_calls(store: RunStore, kind: Work) -> str:
+    """Make a run that ended long ago and, by the calls of the store alone, owes one piece of work."""
+    run = running(store)
+    match kind:
+        case Work.EFFECT:
+            store.effects.propose(store.steps.start(run, "pay"), "pay", begin=True)
+        case Work.TURN:
+            store.turns.answer(store.turns.open(run, "user"), b"yes")
+        case Work.FOLLOW_UP:
+            store.follow_ups.add(run, "call back")
+        case Work.CHECKPOINT:
+            store.checkpoints.save(run, b"state")
+        case Work.RESOURCE:
+            store.cancel_tree(str(machine_for(store, run).starter), reason="made by hand")
+    deliver_to = "asker" if kind is Work.RESULT else None
+    store.finish(run, RunStatus.FAILED, output=b"none", deliver_to=deliver_to)
+    if kind is Work.PIN:
+        store.pins.add(run, any_address(store), holder="audit")
+    return run
+
+
+LASTING = sorted(set(Work) - set(SETTLED_AT_END))
+"""Work that outlives the run: for somebody else to settle."""
+
+
+def test_what_calls_leave_open_keeps_its_tree_alone_and_goes_without_it(
+    home: Home, store: RunStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each kind that outlives a run; a call that forgot to write the obligation would lose the tree."""
+    kept = {kind: _left_by_calls(store, kind) for kind in LASTING}
+    assert home.verdicts(kept.values()) == [["protected", kind] for kind in kept]
+    for module in (effect_rows, turns, follow_ups, checkpoints, resources, results, pins):
+        monkeypatch.setattr(module, "open_work", lambda *_, **__: None)
+    lost = [_left_by_calls(store, kind) for kind in LASTING]
+    assert home.verdicts(lost) == [["expired"]] * len(lost)
+    assert home.prune().units.removed == len(lost)
+    assert {row["root_id"] for row in home.rows(runs)} == set(kept.values())
+
+
+def test_what_calls_settle_keeps_nothing(home: Home, store: RunStore) -> None:
+    """Each kind has a call that ends it after the run has ended."""
+    kept = {kind: _left_by_calls(store, kind) for kind in LASTING}
+    [effect] = store.effects.unsettled()
+    store.effects.settle(effect, applied=True, by="ops")
+    [turn] = store.turns.due()
+    store.turns.close(turn)
+    [follow_up] = store.follow_ups.due()
+    store.follow_ups.done(follow_up)
+    store.checkpoints.forget(kept[Work.CHECKPOINT])
+    [resource] = store.resources.held()
+    store.resources.release(resource)
+    [result] = store.results.due("asker")
+    store.results.acknowledge(result)
+    store.pins.release(Pin(kept[Work.PIN], 1))
+    assert home.prune().units.removed == len(kept)
+    assert set(home.counts()) <= {"idempotency_tombstones"}
 
 
 def test_work_that_is_closed_keeps_nothing(home: Home, owing: dict[Work, str]) -> None:

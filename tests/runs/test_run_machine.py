@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import pytest
 import sqlalchemy as sa
@@ -18,12 +17,20 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from afterrun import AfterrunError, Policy, SweepOptions
 from afterrun.core.times import DAY
-from afterrun.runs import Attempt, Lease, Pin, Question, RunStatus, RunStore, Task, sqlite
-from afterrun.runs.schema import blobs
+from afterrun.runs import Attempt, Effect, Lease, Pin, Question, RunStatus, RunStore, Task, Turn, sqlite
 from afterrun.runs.side_tables import metadata
-from afterrun.runs.words import ENDED, LIVE, SETTLED_AT_END
+from afterrun.runs.words import ENDED, LIVE
 from pg_server import SUPERUSER, Database, Server
-from runs.runs_kit import LONG_AGO, Home, ManualClock
+from runs.run_checks import (
+    Tables,
+    check_cancelled,
+    check_effects,
+    check_links,
+    expected_work,
+    open_work,
+    referred,
+)
+from runs.runs_kit import LONG_AGO, Home, ManualClock, machine_for
 
 SOAK: Final = os.environ.get("AFTERRUN_SOAK") == "1"
 RUN = st.integers(0, 5)
@@ -31,8 +38,6 @@ RUN = st.integers(0, 5)
 WHO = st.integers(0, 1)
 """Which connection."""
 MONTH: Final = 31 * DAY
-Tables: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
-Owed: TypeAlias = tuple[str, int, str, str]
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +65,8 @@ class RunMachine(RuleBasedStateMachine):
         self.decisions: list[Question] = []
         self.leases: dict[str, Lease] = {}
         self.pins: list[Pin] = []
-        self.keys = 0
+        self.effects: list[Effect] = []
+        self.turns: list[Turn] = []
 
     def fresh(self) -> Home:
         """Return an empty store."""
@@ -73,8 +79,7 @@ class RunMachine(RuleBasedStateMachine):
                 self.tries(0, lambda store, run=run: store.cancel_tree(run, reason="over"))
             for pin in self.pins:
                 self.tries(0, lambda store, pin=pin: store.pins.release(pin))
-            for result in self.stores[0].results.due("asker"):
-                self.stores[0].results.acknowledge(result)
+            self.hand_over(self.stores[0])
             self.prune(over=True)
             self.prune(over=True)  # a full pass takes content that a retried run let go of
             assert {name for name, rows in self.tables().items() if rows} <= {"idempotency_tombstones"}
@@ -224,9 +229,9 @@ class RunMachine(RuleBasedStateMachine):
         elif target in self.leases:
             self.tries(who, lambda store: store.leases.release(self.leases[target]))
 
-    @rule(who=WHO, run=RUN, how=st.sampled_from(["pin", "release", "acknowledge"]))
+    @rule(who=WHO, run=RUN, how=st.sampled_from(["pin", "release", "hand over"]))
     def keep(self, who: int, run: int, how: str) -> None:
-        """Pin content, let go of it, or take a result."""
+        """Pin content, let go of it, or do what others have to do."""
         if how == "pin":
             found = list(self.tables()["blobs"])
             if found:
@@ -235,9 +240,108 @@ class RunMachine(RuleBasedStateMachine):
                 self.pins += [made] if made else []
         elif how == "release" and self.pins:
             self.tries(who, lambda store: store.pins.release(some(self.pins, run)))
-        elif how == "acknowledge":
-            for result in self.stores[who].results.due("asker", limit=1):
-                self.stores[who].results.acknowledge(result)
+        elif how == "hand over":
+            self.hand_over(self.stores[who], limit=1)
+
+    @rule(who=WHO, step=RUN, name=st.sampled_from(["pay", "mail"]), key=st.booleans(), begin=st.booleans())
+    def propose(self, who: int, step: int, name: str, key: bool, begin: bool) -> None:
+        """Propose an effect, as an attempt did before or not."""
+        attempt = some(self.steps, step)
+        if attempt is not None:
+            words: dict[str, Any] = {"key": "once" if key else None, "request": name.encode(), "begin": begin}
+            words |= {"epoch": self.epoch(attempt.run)}
+            made = self.tries(who, lambda store: store.effects.propose(attempt, name, **words))
+            self.effects += [made] if made else []
+
+    @rule(
+        who=WHO,
+        effect=RUN,
+        what=st.sampled_from(["begin", "apply", "fail", "give up", "doubt", "settle", "not applied"]),
+    )
+    def effect(self, who: int, effect: int, what: str) -> None:
+        """Go on with an effect in any way; what was applied stays applied, and happened once."""
+        known = some(self.effects, effect)
+        if known is None:
+            return
+        epoch = {"epoch": self.epoch(known.run)}
+        calls: dict[str, Any] = {
+            "begin": lambda store: store.effects.begin(known, **epoch),
+            "apply": lambda store: store.effects.apply(known, receipt=b"receipt", **epoch),
+            "fail": lambda store: store.effects.fail(known, reason="no", **epoch),
+            "give up": lambda store: store.effects.fail(known, reason="no", again=False, **epoch),
+            "doubt": lambda store: store.effects.doubt(known.run, **epoch),
+            "settle": lambda store: store.effects.settle(known, applied=True, by="me", receipt=b"seen"),
+            "not applied": lambda store: store.effects.settle(known, applied=False, by="me"),
+        }
+        self.tries(who, calls[what])
+
+    @rule(
+        who=WHO, run=RUN, step=RUN, what=st.sampled_from(["send", "send", "once", "read", "record", "step"])
+    )
+    def message(self, who: int, run: int, step: int, what: str) -> None:
+        """Send a message to a run, or let it read one."""
+        target, attempt = some(self.runs, run), some(self.steps, step)
+        if what in ("send", "once"):
+            key = "once" if what == "once" else None
+            self.tries(who, lambda store: store.messages.send(target, b"hello", key=key))
+            return
+        own = attempt if attempt is not None and attempt.run == target else None
+        record = {"read": None, "record": "receive", "step": own}[what]
+        words = {"record_as": record, "epoch": self.epoch(target)}
+        self.tries(who, lambda store: store.messages.consume(target, **words))
+
+    @rule(who=WHO, run=RUN, turn=RUN, what=st.sampled_from(["open", "answer", "deliver", "close"]))
+    def turn(self, who: int, run: int, turn: int, what: str) -> None:
+        """Take a turn, or go on with one."""
+        target, known = some(self.runs, run), some(self.turns, turn)
+        if what == "open":
+            made = self.tries(who, lambda store: store.turns.open(target, "user", content=b"why?"))
+            self.turns += [made] if made else []
+        elif known is not None and what == "answer":
+            words = {"content": f"answer {turn}".encode(), "epoch": self.epoch(known.run)}
+            self.tries(who, lambda store: store.turns.answer(known, **words))
+        elif known is not None:
+            self.tries(who, lambda store: getattr(store.turns, what)(known))
+
+    @rule(who=WHO, run=RUN, step=RUN, what=st.sampled_from(["save", "note", "step", "forget", "follow up"]))
+    def save(self, who: int, run: int, step: int, what: str) -> None:
+        """Save a checkpoint, or promise to look again."""
+        target, attempt = some(self.runs, run), some(self.steps, step)
+        epoch = {"epoch": self.epoch(target)}
+        if what == "forget":
+            self.tries(who, lambda store: store.checkpoints.forget(target))
+        elif what == "follow up":
+            self.tries(who, lambda store: store.follow_ups.add(target, "look", **epoch))
+        elif what != "step":
+            words = epoch | {"resumable": what == "save"}
+            self.tries(who, lambda store: store.checkpoints.save(target, f"at {run}".encode(), **words))
+        elif attempt is not None:
+            words = {"epoch": self.epoch(attempt.run)}
+            self.tries(who, lambda store: store.checkpoints.save(attempt, b"at a step", **words))
+
+    @rule(who=WHO, run=RUN, key=WHO, fingerprint=WHO, again=st.booleans())
+    def ensure(self, who: int, run: int, key: int, fingerprint: int, again: bool) -> None:
+        """Ask for a resource of a run."""
+        target = some(self.runs, run)
+        words: dict[str, Any] = {"key": f"vm {key}", "fingerprint": f"{fingerprint} cpu", "again": again}
+        made = self.tries(who, lambda store: machine_for(store, target, **words))
+        if made is not None and made.starter not in self.runs:
+            self.runs.append(made.starter)
+
+    def hand_over(self, store: RunStore, *, limit: int = 1_000) -> None:
+        """Do what others have to do."""
+        for result in store.results.due("asker", limit=limit):
+            store.results.acknowledge(result)
+        for effect in store.effects.unsettled(limit=limit):
+            store.effects.settle(effect, applied=False, by="me")
+        for turn in store.turns.due(limit=limit):
+            store.turns.close(turn)
+        for follow_up in store.follow_ups.due(limit=limit):
+            store.follow_ups.done(follow_up)
+        for checkpoint in store.checkpoints.unresumed(limit=limit):
+            store.checkpoints.forget(checkpoint.run)
+        for resource in store.resources.held(limit=limit):
+            self.tries(0, lambda _, resource=resource: store.resources.release(resource))
 
     @rule()
     def prune(self, *, over: bool = False) -> None:
@@ -262,93 +366,8 @@ class RunMachine(RuleBasedStateMachine):
         assert open_work(tables) == expected_work(tables)
         check_cancelled(tables)
         check_links(tables)
+        check_effects(tables)
         assert referred(tables) <= {row["id"] for row in tables["blobs"]}
-
-
-def open_work(tables: Tables) -> set[Owed]:
-    """Return the obligations that are open."""
-    return {
-        (row["run_id"], row["generation"], row["kind"], row["subject"])
-        for row in tables["obligations"]
-        if row["closed_at"] is None
-    }
-
-
-def expected_work(tables: Tables) -> set[Owed]:
-    """Return the open work that the other tables tell of."""
-    resting = {"queued": "queued", "parked": "waiting", "waiting": "waiting"}
-    told = {(row["id"], 0, resting[row["status"]], "") for row in tables["runs"] if row["status"] in resting}
-    trying = {"queued": "queued", "running": "recording"}
-    told |= {
-        (row["run_id"], row["generation"], trying[row["status"]], f"step {row['step']}")
-        for row in tables["attempts"]
-        if row["status"] in trying
-    }
-    told |= {
-        (row["run_id"], row["generation"], kind, f"{subject}{row['number']}")
-        for name, kind, subject in (
-            ("tasks", "queued", "task "),
-            ("approvals", "pending-interaction", ""),
-            ("decisions", "pending-decision", ""),
-        )
-        for row in tables[name]
-        if row["ended_at"] is None
-    }
-    told |= {(row["run_id"], 0, "lease", "") for row in tables["leases"] if row["released_at"] is None}
-    return told | {
-        (row["run_id"], 0, kind, str(row["number"]))
-        for name, column, kind in (
-            ("results", "acknowledged_at", "undelivered-result"),
-            ("pins", "released_at", "pinned-content"),
-        )
-        for row in tables[name]
-        if row[column] is None
-    }
-
-
-def check_cancelled(tables: Tables) -> None:
-    """Make sure that no run below a cancelled one is live, and that none of its bookkeeping is left."""
-    rows = {row["id"]: row for row in tables["runs"]}
-    cancelled = {run for run in rows if _under_cancelled(rows, run)}
-    assert not {run for run in cancelled if rows[run]["status"] in LIVE}
-    assert not {owed for owed in open_work(tables) if owed[0] in cancelled and owed[2] in SETTLED_AT_END}
-
-
-def _under_cancelled(rows: Mapping[str, Mapping[str, Any]], run: str | None) -> bool:
-    while run is not None:
-        row = rows[run]
-        if row["status"] == "cancelled":
-            return True
-        run = row["parent_id"] or row["restart_of"] or row["continuation_of"]
-    return False
-
-
-def check_links(tables: Tables) -> None:
-    """Make sure that links stay in a tree, and that what ended has the end of its generation and its key."""
-    rows = {row["id"]: row for row in tables["runs"]}
-    begun = {(row["run_id"], row["generation"], row["number"]) for row in tables["steps"]}
-    current = {(row["run_id"], row["number"]): row for row in tables["generations"]}
-    buried = {row["key"] for row in tables["idempotency_tombstones"]}
-    for row in rows.values():
-        links = [row[name] for name in ("parent_id", "restart_of", "continuation_of") if row[name]]
-        assert {rows[link]["root_id"] for link in links} <= {row["root_id"]}
-        place = (row["parent_id"], row["parent_generation"], row["parent_step"])
-        assert row["parent_id"] is None or place in begun
-        last = current[row["id"], row["generation"]]
-        alive = row["ended_at"] is None
-        assert ((last["ended_at"] is None), (last["status"] == "running")) == (alive, alive)
-        assert row["idempotency_key"] is None or (row["idempotency_key"] in buried) != alive
-
-
-def referred(tables: Tables) -> set[int]:
-    """Return the content that any row refers to."""
-    columns = [
-        (table.name, column.name)
-        for table in metadata.tables.values()
-        for column in table.columns
-        if any(key.column is blobs.c.id for key in column.foreign_keys)
-    ]
-    return {row[column] for name, column in columns for row in tables[name]} - {None}
 
 
 class SqliteMachine(RunMachine):

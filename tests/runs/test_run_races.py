@@ -134,7 +134,11 @@ def test_what_is_held_by_another_transaction_is_passed_by(home: Home, store: Run
 def test_lists_and_states_are_read_without_touching_content(store: RunStore) -> None:
     """No statement of theirs names the table of content, so their cost does not grow with it."""
     root = running(store)
-    child_of(store, root)
+    step, _ = child_of(store, root)
+    store.effects.propose(step, "pay", request=b"10")
+    store.messages.send(root, b"hello")
+    turn = store.turns.open(root, "user", content=b"why?")
+    store.checkpoints.save(root, b"state")
     seen: list[str] = []
     sa.event.listen(store._database._engine, "before_cursor_execute", lambda *call: seen.append(call[2]))
     store.newest()
@@ -143,9 +147,20 @@ def test_lists_and_states_are_read_without_touching_content(store: RunStore) -> 
     store.tree(root)
     store.steps.of(root)
     store.results.due("anybody")
+    store.view(root)
+    parts: tuple[Any, ...] = (store.effects, store.messages, store.turns, store.follow_ups)
+    for part in (*parts, store.checkpoints, store.resources):
+        part.of(root)
+    store.messages.pending(root)
+    store.effects.unsettled()
+    store.turns.due()
+    store.follow_ups.due()
+    store.checkpoints.newest(root)
+    store.checkpoints.unresumed()
+    store.resources.held()
     assert seen
     assert not [statement for statement in seen if "blobs" in statement]
-    store.input_of(root)
+    store.turns.content_of(turn)
     assert [statement for statement in seen if "blobs" in statement]
 
 
@@ -153,3 +168,24 @@ def test_candidates_come_by_an_index(home: Home) -> None:
     """A sweep that finds nothing old reads nothing: the end of runs is indexed."""
     with home.retention() as retention:
         assert [stream.indexed for stream in retention.store.streams()] == [True]
+
+
+def test_what_waits_for_others_is_found_by_an_index(home: Home, store: RunStore) -> None:
+    """However much is over and done, looking for what is open reads what is open."""
+    if home.name != "sqlite":
+        return  # with so few rows a server reads them all
+    seen: list[Any] = []
+    engine = store._database._engine
+    sa.event.listen(engine, "before_cursor_execute", lambda *call: seen.append((call[2], call[3])))
+    store.effects.unsettled()
+    store.turns.due()
+    store.follow_ups.due()
+    store.checkpoints.unresumed()
+    store.resources.held()
+    store.messages.pending(running(store))
+    looks = [call for call in seen if call[0].startswith("SELECT") and "ORDER BY" in call[0]]
+    with engine.connect() as connection:
+        for statement, values in looks:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
+            assert not [row for row in plan if row[3].startswith("SCAN") and "INDEX" not in row[3]], statement
+    assert len(looks) >= 6

@@ -10,7 +10,8 @@ from afterrun import Policy
 from afterrun.core.times import SECOND
 from afterrun.runs import RunStore, SchemaTooNew, UpgradeNeeded, UpgradeRefused
 from afterrun.runs import upgrade as upgrades
-from afterrun.runs.schema import attempts, generations, leases, runs, steps
+from afterrun.runs.schema import attempts, blobs, generations, leases, obligations, runs, steps
+from afterrun.runs.side_tables import checkpoints, effects, messages, receipts
 from afterrun.runs.upgrade import upgrade_to, version
 from runs.runs_kit import LONG_AGO, Home, running
 
@@ -185,6 +186,81 @@ def test_a_store_that_is_up_to_date_is_opened_while_runs_are_held(home: Home) ->
     with home.open() as store:
         assert store.upgraded is None
     assert home.counts() == before
+
+
+def _second_store(home: Home) -> None:
+    """Make a store as the second revision left it, with a row of each kind beside the steps of its run."""
+    with home.database() as database:
+        upgrade_to(database, "0002")
+    at, of = LONG_AGO, {"run_id": LOOP}
+    part = of | {"generation": 1}
+    began = {"step": 1, "attempt": 1, "request_id": 1, "opened_at": at}
+    run = {"id": LOOP, "root_id": LOOP, "name": "loop", "status": "running", "generation": 2}
+    owed = of | {"root_id": LOOP, "generation": 1, "kind": "resumable-checkpoint", "subject": "2"}
+    _put(
+        home,
+        (blobs, {"id": 1, "address": "a", "size": 2, "content": b"hi", "created_at": at}),
+        (runs, run | {"created_at": at, "started_at": at}),
+        (generations, of | {"number": 1, "status": "continued", "started_at": at, "ended_at": at}),
+        (generations, of | {"number": 2, "status": "running", "started_at": at}),
+        (messages, of | {"number": 1, "sender": "me", "content_id": 1, "sent_at": at, "consumed_at": at}),
+        (messages, of | {"number": 2, "content_id": 1, "sent_at": at}),
+        _old("turns", of | {"number": 1, "role": "user", "opened_at": at, "ended_at": at}),
+        _old("follow_ups", of | {"number": 1, "subject": "call", "opened_at": at}),
+        _old("follow_ups", of | {"number": 2, "subject": "ask", "opened_at": at, "due_at": at + SECOND}),
+        _old("managed_resources", of | {"number": 1, "kind": "vm", "address": "vm-1", "opened_at": at}),
+        (checkpoints, part | {"number": 1, "content_id": 1, "resumable": 0, "made_at": at}),
+        (checkpoints, part | {"number": 2, "content_id": 1, "resumable": 1, "made_at": at}),
+        (obligations, owed | {"opened_at": at}),
+        (effects, part | began | {"number": 1, "status": "applied", "ended_at": at}),
+        (effects, part | began | {"number": 2, "status": "ambiguous"}),
+        (effects, part | began | {"number": 3, "status": "pending"}),
+        (receipts, part | {"effect": 1, "content_id": 1, "received_at": at}),
+    )
+
+
+def _old(name: str, values: dict[str, Any]) -> tuple[sa.Table, dict[str, Any]]:
+    """Return a row of a table as it was."""
+    return sa.Table(name, sa.MetaData(), *(sa.Column(column) for column in values)), values
+
+
+def test_what_runs_said_and_promised_is_upgraded_with_its_rows(empty_home: Home) -> None:
+    """Every row is there, what is new is filled in, and the calls go on with it."""
+    _second_store(empty_home)
+    told = RunStore.pending(empty_home.location)
+    assert told is not None
+    assert (told.before, told.rows) == ("0002", 13)
+    with empty_home.open() as store:
+        assert [(one.number, one.read_by) for one in store.messages.of(LOOP)] == [(1, None), (2, None)]
+        assert [row["generation"] for row in empty_home.rows(messages)] == [2, None]
+        found = store.messages.consume(LOOP)
+        assert found is not None
+        assert (found[0].number, found[1]) == (2, b"hi")
+        assert [turn.generation for turn in store.turns.of(LOOP)] == [2]
+        assert [one.subject for one in store.follow_ups.due()] == ["call", "ask"]
+        [resource] = store.resources.held()
+        assert (resource.request_key, resource.fingerprint, resource.starter) == (
+            "resource 1",
+            "unknown",
+            None,
+        )
+        store.resources.release(resource)
+        resumable = store.checkpoints.newest(LOOP, resumable=True)
+        assert resumable is not None
+        assert resumable.number == 2
+        applied, doubtful, pending = store.effects.of(LOOP)
+        assert store.effects.receipt_of(applied) == b"hi"
+        assert [one.began_at is None for one in (applied, doubtful, pending)] == [False, False, True]
+        assert store.effects.settle(doubtful, applied=False, by="ops").status == "cancelled"
+
+
+def test_a_resumable_checkpoint_that_nobody_owed_is_settled(empty_home: Home) -> None:
+    """Without open work there is none to resume from; the upgrade makes up none."""
+    _second_store(empty_home)
+    with empty_home.behind() as transaction:
+        transaction.change(sa.delete(obligations))
+    with empty_home.open() as store:
+        assert store.checkpoints.newest(LOOP, resumable=True) is None
 
 
 def test_two_processes_that_upgrade_at_once_do_it_once(

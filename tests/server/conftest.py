@@ -8,14 +8,22 @@ from pathlib import Path
 import pytest
 
 from afterrun.runs import RunStore, sqlite
+from afterrun.runs.keys import VARIABLE
 from pg_server import Database
 from pg_server import Server as PgServer
+from runs.runs_kit import KEYS
 
 
 @pytest.fixture(autouse=True)
 def _volatile(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spare the disk: no test here is about a power failure."""
     monkeypatch.setattr(sqlite, "SETTINGS", (*sqlite.SETTINGS, "synchronous = OFF"))
+
+
+@pytest.fixture(autouse=True)
+def _sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give every store of a test its key, as an application's environment does."""
+    monkeypatch.setenv(VARIABLE, KEYS.text())
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

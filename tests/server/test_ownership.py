@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from afterrun.core.errors import UsageError
 from afterrun.runs import RunStatus, RunStore, StaleEpoch
 from afterrun.runs.calls import Call
 from afterrun.runs.errors import StoreServed
+from afterrun.runs.keys import VARIABLE
 from server.server_kit import APP, Hosted, Server, ended, eventually, lines, output, start
 
 SECOND = timedelta(seconds=1)
@@ -117,11 +119,12 @@ def test_a_runner_that_ends_again_and_again_fails_the_run(
 
 def test_runners_know_neither_store_nor_key(location: str, tmp_path: Path) -> None:
     """Not by a variable, not by an argument, not by a descriptor."""
-    variables = {"AFTERRUN_SEALING_KEY": "a secret", "PGPASSWORD": "another", "MY_STORE": f"at {location}"}
+    variables = {"PGPASSWORD": "a secret", "MY_STORE": f"at {location}"}
     with Server(location, tmp_path, variables=variables) as server:
         [runner] = eventually(lambda: server.runners)
         inherited = runner.environ()
-        assert inherited.keys().isdisjoint(variables)
+        assert inherited.keys().isdisjoint({VARIABLE, *variables})
+        assert os.environ[VARIABLE] not in inherited.values()
         assert location not in " ".join([*runner.cmdline(), *inherited.values()])
         links = {descriptor: _target(runner.pid, descriptor) for descriptor in _descriptors(runner.pid)}
     assert links[0] == "/dev/null"

@@ -5,13 +5,13 @@ its steps' attempts, restarts, continuations. **generation**: one execution of a
 continue-as-new. **step**, **attempt**: a piece of a generation's work, and one try at it. **task**: a piece
 of a plan, with what it needs. **lease**: what keeps one owner a run; its **epoch** fences off the owner
 before. **obligation**: a row for each piece of open work; retention asks for these alone. **content**: bytes,
-stored once, whoever has them.
+stored once, whoever has them, and sealed. **display**: what may be shown of content.
 
 ::
 
     from afterrun.runs import RunStore
 
-    with RunStore.open("agent.sqlite") as store:
+    with RunStore.open("agent.sqlite", sealing="off") as store:
         run = store.create("greet", content=b"hello").run
         store.start(run.id)
         step = store.steps.start(run.id, "think")
@@ -23,6 +23,7 @@ retention is that of every engine, by ``profiles/native.toml``.
 """
 
 from afterrun.runs.checkpoints import Checkpoint
+from afterrun.runs.contents import Display
 from afterrun.runs.creation import Created
 from afterrun.runs.effect_rows import Effect
 from afterrun.runs.errors import (
@@ -30,19 +31,25 @@ from afterrun.runs.errors import (
     FingerprintMismatch,
     KeySpent,
     LeaseHeld,
+    NoSealingKey,
     NotFound,
+    PayloadUnreadable,
     RunError,
     RunNotFound,
     SchemaTooNew,
+    SealedStore,
     StaleEpoch,
     UpgradeNeeded,
     UpgradeRefused,
     WorkBlocked,
+    WrongSealingKey,
     WrongState,
 )
 from afterrun.runs.follow_ups import FollowUp
+from afterrun.runs.keys import Key, Keys
 from afterrun.runs.leases import Lease
 from afterrun.runs.messages import Message
+from afterrun.runs.overview import Overview
 from afterrun.runs.pins import Pin
 from afterrun.runs.policy import DEFAULT_POLICY
 from afterrun.runs.questions import Question
@@ -63,15 +70,21 @@ __all__ = [
     "Block",
     "Checkpoint",
     "Created",
+    "Display",
     "Effect",
     "EffectStatus",
     "FingerprintMismatch",
     "FollowUp",
+    "Key",
     "KeySpent",
+    "Keys",
     "Lease",
     "LeaseHeld",
     "Message",
+    "NoSealingKey",
     "NotFound",
+    "Overview",
+    "PayloadUnreadable",
     "Pin",
     "Question",
     "Resource",
@@ -82,6 +95,7 @@ __all__ = [
     "RunStatus",
     "RunStore",
     "SchemaTooNew",
+    "SealedStore",
     "StaleEpoch",
     "Step",
     "StepStatus",
@@ -94,5 +108,6 @@ __all__ = [
     "UpgradeRefused",
     "Work",
     "WorkBlocked",
+    "WrongSealingKey",
     "WrongState",
 ]

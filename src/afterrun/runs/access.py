@@ -6,12 +6,12 @@ and a sweep passes the tree by. Trees do not wait for each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from afterrun.runs.database import Transaction
+from afterrun.runs.database import Dialect, Transaction
 from afterrun.runs.errors import RunNotFound, StaleEpoch, WrongState
 from afterrun.runs.schema import leases, runs
 from afterrun.runs.views import COLUMNS, Run, run_of
@@ -19,7 +19,6 @@ from afterrun.runs.words import RunStatus
 
 BY_ID: Final = sa.select(*COLUMNS).where(runs.c.id == sa.bindparam("run"))
 ROOT_OF: Final = sa.select(runs.c.root_id).where(runs.c.id == sa.bindparam("run"))
-TOP: Final = sa.select(runs.c.id).where(runs.c.id == sa.bindparam("root"))
 LEASE_OF: Final = sa.select(leases.c.epoch, leases.c.released_at).where(
     leases.c.run_id == sa.bindparam("run")
 )
@@ -36,9 +35,20 @@ def look_at(transaction: Transaction, run: str) -> Run:
 
 def hold(transaction: Transaction, run: str) -> Run:
     """Lock a run's tree and return the run as it is now. Raises `RunNotFound`."""
-    for (root,) in transaction.rows(ROOT_OF, {"run": run}):
-        transaction.rows(transaction.dialect.locked(TOP), {"root": root})
+    lock_tree(transaction, run)
     return look_at(transaction, run)
+
+
+def lock_tree(transaction: Transaction, run: str) -> None:
+    """Lock the root of a run's tree, which is the same for ever; what is read afterwards is as it is now."""
+    if transaction.dialect.locks_rows:
+        transaction.direct(_top, {"run": run})
+
+
+def _top(dialect: Dialect) -> sa.ClauseElement:
+    aside = runs.alias("aside")
+    root = sa.select(aside.c.root_id).where(aside.c.id == sa.bindparam("run")).scalar_subquery()
+    return dialect.locked(sa.select(runs.c.id).where(runs.c.id == root))
 
 
 def hold_as_owner(transaction: Transaction, run: str, epoch: int | None) -> Run:
@@ -48,21 +58,32 @@ def hold_as_owner(transaction: Transaction, run: str, epoch: int | None) -> Run:
     `StaleEpoch`.
     """
     found = hold(transaction, run)
-    held = {row.epoch for row in transaction.rows(LEASE_OF, {"run": run}) if row.released_at is None}
+    refuse_stale(
+        {row.epoch for row in transaction.rows(LEASE_OF, {"run": run}) if row.released_at is None}, epoch
+    )
+    return found
+
+
+def refuse_stale(held: Collection[int], epoch: int | None) -> None:
+    """Refuse a writer that is not the one who holds the run, if anybody does. Raises `StaleEpoch`."""
     if epoch is None and held:
         raise StaleEpoch("a lease holds the run: write with the epoch of that lease")
     if epoch is not None and epoch not in held:
         raise StaleEpoch("the lease of this epoch is over: another owner has the run, or it was let go")
-    return found
 
 
 def expect(run: Run, statuses: Iterable[RunStatus], doing: str) -> None:
     """Refuse to go on with a run in another state. Raises `WrongState`."""
+    refuse_state(run.status, statuses, doing)
+
+
+def refuse_state(status: str, statuses: Iterable[RunStatus], doing: str) -> None:
+    """Refuse to go on with a run in another state. Raises `WrongState`."""
     wanted = tuple(statuses)
-    if run.status not in wanted:
+    if status not in wanted:
         raise WrongState(
-            f"a run that is {run.status} cannot {doing}: it would have to be {' or '.join(wanted)}",
-            status=run.status,
+            f"a run that is {status} cannot {doing}: it would have to be {' or '.join(wanted)}",
+            status=status,
         )
 
 

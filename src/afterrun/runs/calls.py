@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import sqlalchemy as sa
 
 from afterrun.core.times import Instant, micros
-from afterrun.runs import contents
+from afterrun.runs import contents, recording
 from afterrun.runs.access import change_run, expect, hold_as_owner
 from afterrun.runs.database import Database, Transaction
 from afterrun.runs.errors import NotFound
@@ -50,6 +51,10 @@ class Calls:
     def record(self, call: Call, *, output: bytes | None = None) -> None:
         """Record a call that is done: one durable commit."""
         with self._database.writing() as transaction:
+            if call.attempt == FIRST:
+                place: dict[str, Any] = {"kind": call.kind, "number": call.number, "epoch": call.epoch}
+                recording.record(transaction, call.run, call.name, output=output, **place)
+                return
             run = owned(transaction, call)
             content = contents.store(transaction, output)
             end(transaction, run, call, AttemptStatus.COMPLETED, output_id=content)

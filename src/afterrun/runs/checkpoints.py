@@ -15,13 +15,14 @@ import sqlalchemy as sa
 from afterrun.core.times import to_datetime
 from afterrun.runs import contents
 from afterrun.runs.access import expect, hold, hold_as_owner, look_at
+from afterrun.runs.contents import Display
 from afterrun.runs.database import Database, Transaction
 from afterrun.runs.endings import forget_checkpoints, one_run
 from afterrun.runs.errors import WrongState
 from afterrun.runs.lineage import lineage_block, refuse, step_block
 from afterrun.runs.numbers import next_number
 from afterrun.runs.obligations import open_work
-from afterrun.runs.parts import Place, at, page_of, row_of
+from afterrun.runs.parts import Place, exact, page_of, row_of, shown
 from afterrun.runs.schema import runs
 from afterrun.runs.side_tables import checkpoints
 from afterrun.runs.views import Attempt, Run, moment
@@ -97,12 +98,15 @@ class Checkpoints:
         return None if row is None else _checkpoint(row)
 
     def content_of(self, checkpoint: Checkpoint) -> bytes | None:
-        """Return what a checkpoint holds. Raises `NotFound`."""
-        place = checkpoint.run, checkpoint.generation, checkpoint.number
-        reference = sa.select(checkpoints.c.content_id).where(at(checkpoints, place))
+        """Return exactly what a checkpoint holds. Raises `NotFound` and `PayloadUnreadable`."""
         with self._database.reading() as transaction:
-            _row(transaction, place)
-            return contents.load(transaction, reference.scalar_subquery())
+            _row(transaction, _place(checkpoint))
+            return exact(transaction, checkpoints.c.content_id, _place(checkpoint), "checkpoint")
+
+    def display_of(self, checkpoint: Checkpoint) -> Display | None:
+        """Return what may be shown of that; it needs no key."""
+        with self._database.reading() as transaction:
+            return shown(transaction, checkpoints.c.content_id, _place(checkpoint), "checkpoint")
 
     def of(self, run: str, *, after: tuple[int, int] | None = None, limit: int = PAGE) -> list[Checkpoint]:
         """Return checkpoints of a run by generation and number, those ``after`` one such place, as a page."""
@@ -132,6 +136,10 @@ OPEN: Final = sa.and_(checkpoints.c.resumable == sa.literal_column("1"), checkpo
 def _refuse_live(run: Run) -> None:
     if run.status in LIVE:
         raise WrongState("the run goes on, and may need its checkpoints: cancel it first", status=run.status)
+
+
+def _place(checkpoint: Checkpoint) -> Place:
+    return checkpoint.run, checkpoint.generation, checkpoint.number
 
 
 def _row(transaction: Transaction, place: Place) -> sa.Row[Any]:

@@ -9,15 +9,15 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 
-from afterrun.core.times import micros
+from afterrun.core.times import Instant, micros
 from afterrun.runs.access import hold, hold_as_owner
 from afterrun.runs.database import Database, Transaction
-from afterrun.runs.errors import LeaseHeld
-from afterrun.runs.leases import take
-from afterrun.runs.lifecycle import begin, hand_off, wake
+from afterrun.runs.labels import label
+from afterrun.runs.lifecycle import hand_off, wake
 from afterrun.runs.lineage import lineage_block
+from afterrun.runs.obligations import close_many, open_many
 from afterrun.runs.schema import leases, obligations, runs
-from afterrun.runs.views import Run, moment
+from afterrun.runs.views import COLUMNS, Run, moment, run_of
 from afterrun.runs.words import RunStatus, Work
 
 MANY: Final = 100
@@ -49,11 +49,16 @@ class Claims:
 
         A run that somebody else holds, or under which nothing may begin, is passed by.
         """
-        wanted = sa.select(runs.c.id).where(QUEUED, runs.c.name.in_(names)).order_by(runs.c.id)
+        label("owner of a lease", owner)
+        wanted = sa.select(runs.c.id, runs.c.root_id).where(QUEUED, runs.c.name.in_(names))
         with self._database.writing() as transaction:
-            found = transaction.rows(wanted.limit(min(limit, MANY)))
-            claims = (_claim(transaction, run, owner, keep_for) for (run,) in found)
-            return [claim for claim in claims if claim is not None]
+            found = transaction.rows(wanted.order_by(runs.c.id).limit(min(limit, MANY)))
+            if not found:
+                return []
+            claims = _claimable(transaction, found)
+            if claims:
+                _begin(transaction, claims, owner, transaction.now + micros(keep_for))
+            return claims
 
     def renew(self, *, owner: str, keep_for: timedelta) -> dict[str, int]:
         """Hold all runs of an owner for so long from now on; return what it holds, with the epochs."""
@@ -121,16 +126,38 @@ class Claims:
             return sum(change(transaction, hold(transaction, run)) for (run,) in found)
 
 
-def _claim(transaction: Transaction, run: str, owner: str, keep_for: timedelta) -> Claim | None:
-    found = hold(transaction, run)
-    if found.status is not RunStatus.QUEUED or lineage_block(transaction, run) is not None:
-        return None
-    try:
-        lease = take(transaction, found, owner=owner, keep_for=keep_for)
-    except LeaseHeld:
-        return None
-    begin(transaction, found)
-    return Claim(found, lease.epoch)
+def _claimable(transaction: Transaction, found: Sequence[sa.Row[Any]]) -> list[Claim]:
+    """Hold the trees of queued runs, and return those that may be taken, with the epochs of their leases."""
+    roots = sorted({row.root_id for row in found})
+    top = sa.select(runs.c.id).where(runs.c.id.in_(roots)).order_by(runs.c.id)
+    transaction.rows(transaction.dialect.locked(top))
+    last = leases.c.epoch, leases.c.released_at, leases.c.until
+    looked = sa.select(*COLUMNS, *last).outerjoin(leases, leases.c.run_id == runs.c.id)
+    mine = runs.c.id.in_([row.id for row in found])
+    rows = transaction.rows(looked.where(mine, QUEUED).order_by(runs.c.id))
+    now = transaction.now
+    free = [row for row in rows if row.epoch is None or row.released_at is not None or row.until <= now]
+    claims = [Claim(run_of(row), (row.epoch or 0) + 1) for row in free]
+    return [claim for claim in claims if not _blocked(transaction, claim.run)]
+
+
+def _blocked(transaction: Transaction, run: Run) -> bool:
+    """Say whether nothing may begin under a queued run; above a root there is nothing to forbid it."""
+    return run.above is not None and lineage_block(transaction, run.id) is not None
+
+
+def _begin(transaction: Transaction, claims: Sequence[Claim], owner: str, until: Instant) -> None:
+    """Give runs to their owner, and let them go on: a statement a table, however many runs there are."""
+    now = transaction.now
+    taken = {"owner": owner, "acquired_at": now, "until": until, "released_at": None}
+    rows = [{"run_id": claim.run.id, "epoch": claim.epoch, **taken} for claim in claims]
+    transaction.change(transaction.dialect.upsert(leases, ["run_id"], ["epoch", *taken]), rows)
+    open_many(transaction, [claim.run for claim in claims], Work.LEASE, until=until)
+    scope = [claim.run.id for claim in claims]
+    close_many(transaction, scope, Work.QUEUED, Work.WAITING)
+    begun = sa.update(runs).where(runs.c.id.in_(scope))
+    first = sa.func.coalesce(runs.c.started_at, now)
+    transaction.change(begun.values(status=RunStatus.RUNNING, due_at=None, started_at=first))
 
 
 def _requeue(transaction: Transaction, run: Run) -> bool:

@@ -1,37 +1,56 @@
-"""Content: stored once, whoever has it. Rows refer to it by a number; its address is unique beside that."""
+"""Content: stored once, whoever has it. Rows refer to it by a number; its address is unique beside that.
+
+It has two readings: the exact one, which is sealed, and a display, which is scrubbed and for everybody. What
+asks for the first never gets the second.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import hmac
+from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 
-from afterrun.runs.database import Transaction
-from afterrun.runs.errors import NotFound
-from afterrun.runs.schema import blobs
+from afterrun.runs.database import Dialect, Transaction
+from afterrun.runs.displays import CUT, display_of
+from afterrun.runs.errors import NoSealingKey, NotFound, PayloadUnreadable
+from afterrun.runs.schema import blobs, store_identity
+from afterrun.runs.sealing import Sealed, Unsealable
+
+VALUES = ("id", "address", "size", "created_at", "key_id", "display", "display_mark", "content")
 
 
-def address_of(content: bytes) -> str:
-    """Return the address of content: what is equal has the same one."""
-    return hashlib.sha256(content).hexdigest()
+@dataclass(frozen=True, slots=True)
+class Display:
+    """What may be shown of content: its bytes as a number, and scrubbed text, if it is text at all."""
+
+    size: int
+    text: str | None
+
+    @property
+    def cut(self) -> bool:
+        """Say whether the text is only the beginning."""
+        return self.text is not None and self.text.endswith(CUT)
 
 
 def store(transaction: Transaction, content: bytes | None) -> int | None:
     """Return the number of content, stored now unless it is there; of no content, ``None``.
 
     The row is locked where it is there already, so that retention cannot take it before the caller's
-    reference is committed.
+    reference is committed. Content that an older key seals is sealed anew. Raises `NoSealingKey`.
     """
     if content is None:
         return None
-    values = {
-        "address": address_of(content),
-        "size": len(content),
-        "content": content,
-        "created_at": transaction.now,
-    }
-    put = transaction.dialect.upsert(blobs, ["address"], ["address"]).returning(blobs.c.id)
-    return int(transaction.rows(put, values)[0][0])
+    sealing = transaction.sealing
+    address = sealing.address(content)
+    [(found, key_id, new)] = transaction.direct(_reserve, {"address": address})
+    if found is None:
+        return _put(transaction, int(new), address, content)
+    if key_id != sealing.key_id:
+        sealed = sealing.seal(found, address, content)
+        transaction.change(sa.update(blobs).where(blobs.c.id == found), sealed._asdict())
+    return int(found)
 
 
 def find(transaction: Transaction, address: str) -> int:
@@ -43,7 +62,97 @@ def find(transaction: Transaction, address: str) -> int:
     return int(found)
 
 
-def load(transaction: Transaction, reference: sa.ScalarSelect[int]) -> bytes | None:
-    """Return the content that a column refers to, or ``None``."""
-    found = transaction.value(sa.select(blobs.c.content).where(blobs.c.id == reference))
-    return None if found is None else bytes(found)
+def load(
+    transaction: Transaction,
+    reference: sa.ScalarSelect[int],
+    *,
+    run: str | None = None,
+    target: str = "content",
+) -> bytes | None:
+    """Return the exact content that a column refers to, or ``None`` where it refers to none.
+
+    ``run`` and ``target`` say whose content it is, for the error. Raises `PayloadUnreadable`, and
+    `NoSealingKey` where there is content.
+    """
+    columns = blobs.c.id, blobs.c.address, blobs.c.size, blobs.c.key_id, blobs.c.content
+    row = _referred(transaction, reference, columns, run, target)
+    if row is None:
+        return None
+    try:
+        content = transaction.sealing.open(row.id, row.address, Sealed(row.key_id, bytes(row.content)))
+    except Unsealable as fault:
+        raise PayloadUnreadable(run=run, target=target, why=fault.why) from None
+    if len(content) != row.size:
+        raise PayloadUnreadable(run=run, target=target, why="tampered")
+    return content
+
+
+def show(
+    transaction: Transaction,
+    reference: sa.ScalarSelect[int],
+    *,
+    run: str | None = None,
+    target: str = "content",
+) -> Display | None:
+    """Return the display of what a column refers to; no key is needed. With one, the display is checked.
+
+    Raises `PayloadUnreadable`.
+    """
+    columns = blobs.c.address, blobs.c.size, blobs.c.display, blobs.c.display_mark
+    row = _referred(transaction, reference, columns, run, target)
+    if row is None:
+        return None
+    if transaction.has_key:
+        mark = transaction.sealing.mark(row.address, row.display)
+        if mark is not None and not hmac.compare_digest(mark, bytes(row.display_mark or b"")):
+            raise PayloadUnreadable(run=run, target=f"display of the {target}", why="tampered")
+    return Display(row.size, row.display)
+
+
+def _referred(
+    transaction: Transaction,
+    reference: sa.ScalarSelect[int],
+    columns: tuple[sa.Column[Any], ...],
+    run: str | None,
+    target: str,
+) -> sa.Row[Any] | None:
+    row = transaction.one(sa.select(*columns).where(blobs.c.id == reference))
+    if row is None and transaction.value(sa.select(reference)) is not None:
+        raise PayloadUnreadable(run=run, target=target, why="missing")
+    return row
+
+
+def _put(transaction: Transaction, number: int, address: str, content: bytes) -> int:
+    """Store new content; another transaction may have been first, and then it is that one's."""
+    sealing = transaction.sealing
+    display = display_of(content)
+    sealed = sealing.seal(number, address, content)
+    values = {
+        "id": number,
+        "address": address,
+        "size": len(content),
+        "created_at": transaction.now,
+        "key_id": sealed.key_id,
+        "display": display,
+        "display_mark": sealing.mark(address, display),
+        "content": sealed.content,
+        "store": sealing.store_id,
+    }
+    put = transaction.direct(_insert, values)
+    if not put:
+        raise NoSealingKey(
+            "the run store was sealed since this process opened it: open it again, with its key"
+        )
+    return int(put[0][0])
+
+
+def _reserve(dialect: Dialect) -> sa.ClauseElement:
+    return dialect.reserve(blobs)
+
+
+def _insert(dialect: Dialect) -> sa.ClauseElement:
+    """Return the insert of a blob, as long as the store is the one that its sealing was made for."""
+    values = [sa.bindparam(name, type_=blobs.c[name].type) for name in VALUES]
+    known = sa.select(*values).where(store_identity.c.store_id == sa.bindparam("store"))
+    put = dialect.upsert(blobs, ["address"], ["address"]).from_select(list(VALUES), known)
+    return put.returning(blobs.c.id)

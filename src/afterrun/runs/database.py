@@ -12,19 +12,27 @@ import sqlalchemy as sa
 
 from afterrun.core.errors import StoreFailure
 from afterrun.core.times import Instant
+from afterrun.runs.direct import Direct
+from afterrun.runs.errors import NoSealingKey
+from afterrun.runs.sealing import Sealing
 
 Clock: TypeAlias = Callable[[], Instant]
 """Tells the time in microseconds since 1970, UTC."""
 
 Values: TypeAlias = Mapping[str, object]
+Make: TypeAlias = "Callable[[Dialect], sa.ClauseElement]"
+"""Makes a statement for a dialect. Each is a function of a module, by which the statement is remembered."""
 
 
 class Dialect(Protocol):
     """What differs between databases."""
 
     schema: str | None
-    one_writer: bool
-    """Whether the whole database has one writer at a time."""
+    no_bytes: str
+    locks_rows: bool
+    """Whether rows are locked one by one; otherwise who writes has the whole store."""
+    clock: sa.ColumnElement[Any]
+    """The time as `now` tells it, as a column of a statement; NULL where the database has no clock."""
 
     def engine(self) -> sa.Engine:
         """Return the engine, with no connection made yet."""
@@ -47,6 +55,15 @@ class Dialect(Protocol):
         The row is locked then, also against retention.
         """
 
+    def reserve(self, table: sa.Table) -> sa.ClauseElement:
+        """Return what finds the blob at ``:address`` and locks it, or else takes the number of a new one.
+
+        Its row is (number, key id, ``None``), or (``None``, ``None``, new number).
+        """
+
+    def hold_table(self, connection: sa.Connection, table: sa.Table) -> None:
+        """Keep all others from writing a table until the transaction ends."""
+
     def is_there(self) -> bool:
         """Say whether there is a database to look at; to look makes none."""
 
@@ -63,11 +80,12 @@ class Dialect(Protocol):
 class Transaction:
     """One transaction of the store, on its connection."""
 
-    def __init__(self, connection: sa.Connection, dialect: Dialect, *, clock: Clock | None) -> None:
+    def __init__(self, connection: sa.Connection, database: Database) -> None:
         """Take a connection on which a transaction has begun."""
         self.connection = connection
-        self.dialect = dialect
-        self._clock = clock
+        self.dialect = database.dialect
+        self._database = database
+        self._clock = database.clock
 
     @cached_property
     def now(self) -> Instant:
@@ -77,6 +95,40 @@ class Transaction:
         in the order in which they come.
         """
         return self._clock() if self._clock is not None else self.dialect.now(self.connection)
+
+    @property
+    def sealing(self) -> Sealing:
+        """Return how content is kept here. Raises `NoSealingKey`."""
+        if self._database.sealing is None:
+            raise NoSealingKey(
+                "exact content is neither stored nor opened without a key: set AFTERRUN_SEALING_KEY or "
+                "AFTERRUN_SEALING_KEY_FILE, give RunStore.open its keys, or say sealing='off' for a store "
+                "that may hold content in the clear"
+            )
+        return self._database.sealing
+
+    @property
+    def has_key(self) -> bool:
+        """Say whether content can be stored and opened."""
+        return self._database.sealing is not None
+
+    def direct(self, make: Make, values: Values) -> Sequence[tuple[Any, ...]]:
+        """Run a statement that depends on the dialect alone, and return its rows as the driver gives them.
+
+        It is made once for the store, and goes to the driver as it is.
+        """
+        made = self._database.statements.get(make)
+        if made is None:
+            made = self._database.write(make)
+        try:
+            return made.run(self.connection, values)
+        except self._database.driver_error as error:
+            raise sa.exc.DBAPIError("", None, error, hide_parameters=True) from None
+
+    def tell(self, now: Instant | None) -> None:
+        """Take the time of the database's clock, if a statement has brought it along."""
+        if now is not None and self._clock is None:
+            self.__dict__.setdefault("now", now)
 
     def rows(self, statement: sa.Executable, values: Values | None = None) -> Sequence[sa.Row[Any]]:
         """Run a statement and return all its rows."""
@@ -104,17 +156,26 @@ class Database:
     """Makes transactions, each on a connection of its own, from any thread."""
 
     def __init__(self, dialect: Dialect, *, clock: Clock | None = None) -> None:
-        """Take a dialect. ``clock`` replaces the database's, for tests."""
+        """Take a dialect. ``clock`` replaces the database's, for tests; ``sealing`` is set later."""
         self.dialect = dialect
-        self._clock = clock
+        self.clock = clock
+        self.sealing: Sealing | None = None
+        self.statements: dict[Make, Direct] = {}
         self._engine = dialect.engine()
+        self.driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
         self._local = threading.local()
-        self._turn = threading.Lock() if dialect.one_writer else nullcontext()
+        self._turn = nullcontext() if dialect.locks_rows else threading.Lock()
         """Writers of this process wait for each other here, and not with the database's growing pauses."""
 
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
+
+    def write(self, make: Make) -> Direct:
+        """Write a statement as the driver takes it, and remember it."""
+        made = Direct.of(make(self.dialect), self._engine, self.dialect.schema)
+        self.statements[make] = made
+        return made
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
@@ -148,15 +209,16 @@ class Database:
     def _transaction(self, *, writing: bool) -> Iterator[Transaction]:
         shared: sa.Connection | None = getattr(self._local, "shared", None)
         if shared is not None:
-            yield Transaction(shared, self.dialect, clock=self._clock)
+            yield Transaction(shared, self)
             return
         if getattr(self._local, "busy", False):
             raise RuntimeError("a transaction of this store is open in this thread")
         self._local.busy = True
         try:
             with self._turn if writing else nullcontext(), self._engine.connect() as connection:
+                connection.begin()
                 self.dialect.begin(connection, writing=writing)
-                yield Transaction(connection, self.dialect, clock=self._clock)
+                yield Transaction(connection, self)
                 if writing:
                     connection.commit()
         except sa.exc.DBAPIError as error:

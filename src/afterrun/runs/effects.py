@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from afterrun.runs import contents, effect_rows
 from afterrun.runs.access import hold, hold_as_owner
+from afterrun.runs.contents import Display
 from afterrun.runs.creation import MAX_KEY
 from afterrun.runs.database import Database
 from afterrun.runs.effect_rows import ORDER, Effect, effect_of, effects_of, expect
@@ -21,7 +22,7 @@ from afterrun.runs.errors import FingerprintMismatch
 from afterrun.runs.labels import label
 from afterrun.runs.lifecycle import wake
 from afterrun.runs.lineage import refuse, step_block
-from afterrun.runs.parts import at, page_of
+from afterrun.runs.parts import at, exact, page_of, shown
 from afterrun.runs.scrub import scrub
 from afterrun.runs.side_tables import effects, receipts
 from afterrun.runs.views import Attempt
@@ -75,8 +76,8 @@ class Effects:
         with self._database.writing() as transaction:
             hold_as_owner(transaction, effect.run, epoch)
             row = effect_rows.look(transaction, effect.place)
-            refuse(step_block(transaction, effect_rows.attempt_of(row)))
             expect(row, [EffectStatus.PENDING], "be begun")
+            refuse(step_block(transaction, effect_rows.attempt_of(row)))
             return effect_of(effect_rows.begin(transaction, row, epoch))
 
     def apply(self, effect: Effect, *, receipt: bytes | None = None, epoch: int | None = None) -> Effect:
@@ -157,19 +158,42 @@ class Effects:
             return effects_of(transaction.rows(wanted.order_by(effects.c.opened_at, *ORDER).limit(limit)))
 
     def receipt_of(self, effect: Effect) -> bytes | None:
-        """Return what the outside answered, or ``None``. Raises `WrongState` unless the effect is applied."""
-        columns = sa.tuple_(receipts.c.run_id, receipts.c.generation, receipts.c.effect)
-        mine = sa.select(receipts.c.content_id).where(columns == sa.tuple_(*map(sa.literal, effect.place)))
+        """Return exactly what the outside answered. Raises `WrongState` unless the effect is applied."""
         with self._database.reading() as transaction:
-            row = effect_rows.look(transaction, effect.place)
-            expect(row, [EffectStatus.APPLIED], "have a receipt")
-            return contents.load(transaction, mine.scalar_subquery())
+            expect(effect_rows.look(transaction, effect.place), [EffectStatus.APPLIED], "have a receipt")
+            return contents.load(transaction, _receipt(effect), run=effect.run, target=_named(effect))
+
+    def receipt_display_of(self, effect: Effect) -> Display | None:
+        """Return what may be shown of the receipt, if there is one; it needs no key."""
+        with self._database.reading() as transaction:
+            return contents.show(transaction, _receipt(effect), run=effect.run, target=_named(effect))
+
+    def request_of(self, effect: Effect) -> bytes | None:
+        """Return exactly what was proposed. Raises `NotFound` and `PayloadUnreadable`."""
+        with self._database.reading() as transaction:
+            effect_rows.look(transaction, effect.place)
+            return exact(transaction, effects.c.request_id, effect.place, "request of effect")
+
+    def request_display_of(self, effect: Effect) -> Display | None:
+        """Return what may be shown of that, as to somebody who has to settle it; it needs no key."""
+        with self._database.reading() as transaction:
+            return shown(transaction, effects.c.request_id, effect.place, "request of effect")
 
 
 def _derived(attempt: Attempt, name: str) -> str:
     """Return a key for the outside that tells nothing, and is the same at every attempt at the step."""
     place = f"{attempt.run}/{attempt.generation}/{attempt.step}/{name}"
     return hashlib.sha256(place.encode()).hexdigest()[:KEY_LETTERS]
+
+
+def _receipt(effect: Effect) -> sa.ScalarSelect[int]:
+    columns = sa.tuple_(receipts.c.run_id, receipts.c.generation, receipts.c.effect)
+    mine = columns == sa.tuple_(*map(sa.literal, effect.place))
+    return sa.select(receipts.c.content_id).where(mine).scalar_subquery()
+
+
+def _named(effect: Effect) -> str:
+    return f"receipt of effect {effect.number} of generation {effect.generation}"
 
 
 def _refuse_other(row: sa.Row[Any], *, name: str, request: int | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from afterrun.core.errors import AfterrunError, Exit
 
@@ -114,3 +115,44 @@ class UpgradeRefused(RunError):
     def __init__(self, message: str, *, keys: tuple[str, ...] = ()) -> None:
         self.keys = keys
         super().__init__(message)
+
+
+class NoSealingKey(RunError):
+    """Exact content needs a key, and this process has none. All that needs no content goes on working."""
+
+
+class WrongSealingKey(RunError):
+    """The keys that were given do not open this store. ``key_id`` is that of the key it wants."""
+
+    def __init__(self, *, key_id: str) -> None:
+        self.key_id = key_id
+        super().__init__(
+            "these keys do not open the run store: it is sealed under another one, or its identity was "
+            "changed; give the key that it was last opened with, too, after the current one"
+        )
+
+
+class SealedStore(RunError):
+    """The store seals its content, and was opened with the word that it does not. Open it with its key."""
+
+
+UNREADABLE: Final = {
+    "tampered": "it was changed or damaged since it was stored",
+    "wrong-key": "it is sealed under a key that was not given: give that one, too, after the current one",
+    "swapped": "content of another row stands in its place",
+    "missing": "it is not in the store any more",
+}
+
+
+class PayloadUnreadable(RunError):
+    """Exact content does not open, and nothing else is given in its place. A backup may have it.
+
+    ``run`` is the id of the run if it is known, ``target`` says whose content of that run it is, and ``why``
+    is tampered, wrong-key, swapped or missing.
+    """
+
+    def __init__(self, *, run: str | None, target: str, why: str) -> None:
+        self.run = run
+        self.target = target
+        self.why = why
+        super().__init__(f"the {target} cannot be read: {UNREADABLE[why]}")

@@ -68,15 +68,14 @@ class History:
             )
             return contents.load(transaction, sa.select(attempts.c.output_id).where(*place).scalar_subquery())
 
-    def input(self, run: str) -> bytes | None:
-        """Return what the current generation began with. Raises `RunNotFound`."""
+    def input(self, run: str, *, generation: int) -> bytes | None:
+        """Return what a generation began with."""
         with self._database.reading() as transaction:
-            found = look_at(transaction, run)
             first = sa.select(runs.c.input_id).where(runs.c.id == run)
             later = sa.select(generations.c.input_id).where(
-                generations.c.run_id == run, generations.c.number == found.generation
+                generations.c.run_id == run, generations.c.number == generation
             )
-            wanted = first if found.generation == 1 else later
+            wanted = first if generation == 1 else later
             return contents.load(transaction, wanted.scalar_subquery())
 
 

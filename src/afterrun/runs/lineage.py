@@ -14,15 +14,20 @@ from afterrun.runs.views import Attempt, above
 from afterrun.runs.words import LIVE, MAX_DEPTH, RunStatus, StepStatus
 
 
-def _upwards() -> sa.Select[Any]:
+def chain_of(run: sa.BindParameter[Any]) -> sa.CTE:
     """Return the chain from a run up to its root, two links longer than allowed at most."""
     start = sa.select(runs.c.id, runs.c.status, above(runs).label("above"), sa.literal(0).label("place"))
-    chain = start.where(runs.c.id == sa.bindparam("run")).cte("chain", recursive=True)
+    chain = start.where(runs.c.id == run).cte("chain", recursive=True)
     upper = runs.alias("upper")
     climb = sa.select(upper.c.id, upper.c.status, above(upper), chain.c.place + 1)
     climb = climb.where(upper.c.id == chain.c.above, chain.c.place <= MAX_DEPTH)
-    walked = chain.union_all(climb)
-    return sa.select(walked.c.id, walked.c.status, walked.c.above).order_by(walked.c.place)
+    return chain.union_all(climb)
+
+
+def _upwards() -> sa.Select[Any]:
+    walked = chain_of(sa.bindparam("run"))
+    links = walked.c.id.label("link"), walked.c.status.label("link_status"), walked.c.above
+    return sa.select(*links).order_by(walked.c.place)
 
 
 CHAIN: Final = _upwards()
@@ -44,19 +49,23 @@ def lineage_block(transaction: Transaction, run: str, *, room: int = 0) -> Block
     A run that completed or failed does not block what is below it. ``room`` is how many links the new work
     adds to the chain.
     """
-    return next(_faults(transaction.rows(CHAIN, {"run": run}), room), None)
+    return lineage_fault(transaction.rows(CHAIN, {"run": run}), room=room)
 
 
-def _faults(chain: Sequence[sa.Row[Any]], room: int) -> Iterator[Block]:
-    """Yield what is wrong with a chain of runs, from one up to its root."""
+def lineage_fault(chain: Sequence[Any], *, room: int = 0) -> Block | None:
+    """Say what is wrong with a chain of runs, from one up to its root, by what `chain_of` told of each."""
+    return next(_faults(chain, room), None)
+
+
+def _faults(chain: Sequence[Any], room: int) -> Iterator[Block]:
     if not chain:
         yield Block("missing-run", "there is no such run")
         return
-    if chain[0].status == RunStatus.CANCELLED:
+    if chain[0].link_status == RunStatus.CANCELLED:
         yield Block("cancelled", "the run was cancelled")
-    if any(row.status == RunStatus.CANCELLED for row in chain):
+    if any(row.link_status == RunStatus.CANCELLED for row in chain):
         yield Block("cancelled-ancestor", "a run above it was cancelled")
-    if len({row.id for row in chain}) < len(chain):
+    if len({row.link for row in chain}) < len(chain):
         yield Block("cycle", "the run is its own ancestor")
     if len(chain) + room > MAX_DEPTH + 1:
         yield Block("too-deep", f"the chain of runs above it would be longer than {MAX_DEPTH} links")

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from afterrun.core.times import to_datetime
 from afterrun.runs import contents
 from afterrun.runs.access import expect, hold, hold_as_owner, look_at
+from afterrun.runs.contents import Display
 from afterrun.runs.creation import MAX_KEY
 from afterrun.runs.database import Database, Transaction
 from afterrun.runs.errors import FingerprintMismatch
@@ -99,7 +100,7 @@ class Messages:
             if not has_unread(transaction, run):
                 close_work(transaction, found, Work.MESSAGE)
             content = contents.load(
-                transaction, sa.select(messages.c.content_id).where(_is(run, row.number)).scalar_subquery()
+                transaction, _said(run, row.number), run=run, target=f"message {row.number}"
             )
             return _message(_row(transaction, run, row.number)), content
 
@@ -112,10 +113,16 @@ class Messages:
         return self._page(run, after=after, limit=limit)
 
     def content_of(self, message: Message) -> bytes | None:
-        """Return what a message says; that reads it for nobody."""
-        reference = sa.select(messages.c.content_id).where(_is(message.run, message.number))
+        """Return exactly what a message says; that reads it for nobody. Raises `PayloadUnreadable`."""
+        run, number = message.run, message.number
         with self._database.reading() as transaction:
-            return contents.load(transaction, reference.scalar_subquery())
+            return contents.load(transaction, _said(run, number), run=run, target=f"message {number}")
+
+    def display_of(self, message: Message) -> Display | None:
+        """Return what may be shown of that; it needs no key."""
+        run, number = message.run, message.number
+        with self._database.reading() as transaction:
+            return contents.show(transaction, _said(run, number), run=run, target=f"message {number}")
 
     def _page(self, run: str, *where: sa.ColumnElement[bool], after: int | None, limit: int) -> list[Message]:
         wanted = sa.select(messages).where(messages.c.run_id == run, *where)
@@ -160,6 +167,10 @@ def _same(earlier: sa.Row[Any], values: dict[str, object]) -> Message:
 
 def _is(run: str, number: int) -> sa.ColumnElement[bool]:
     return sa.and_(messages.c.run_id == run, messages.c.number == number)
+
+
+def _said(run: str, number: int) -> sa.ScalarSelect[int]:
+    return sa.select(messages.c.content_id).where(_is(run, number)).scalar_subquery()
 
 
 def _row(transaction: Transaction, run: str, number: int) -> sa.Row[Any]:

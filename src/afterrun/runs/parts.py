@@ -7,7 +7,9 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from afterrun.runs import contents
 from afterrun.runs.access import look_at
+from afterrun.runs.contents import Display
 from afterrun.runs.database import Transaction
 from afterrun.runs.errors import NotFound
 
@@ -28,6 +30,25 @@ def row_of(transaction: Transaction, table: sa.Table, place: Place, what: str) -
     if found is None:
         raise NotFound(f"the run has no such {what}")
     return found
+
+
+def exact(transaction: Transaction, column: sa.Column[int], place: Place, what: str) -> bytes | None:
+    """Return the exact content that a column of a part refers to. ``what`` says whose, for the error."""
+    return contents.load(transaction, _reference(column, place), run=place[0], target=_target(place, what))
+
+
+def shown(transaction: Transaction, column: sa.Column[int], place: Place, what: str) -> Display | None:
+    """Return what may be shown of that."""
+    return contents.show(transaction, _reference(column, place), run=place[0], target=_target(place, what))
+
+
+def _reference(column: sa.Column[int], place: Place) -> sa.ScalarSelect[int]:
+    return sa.select(column).where(at(column.table, place)).scalar_subquery()
+
+
+def _target(place: Place, what: str) -> str:
+    _, generation, number = place
+    return f"{what} {number} of generation {generation}"
 
 
 def page_of(

@@ -19,7 +19,8 @@ SCHEMA: Final = "afterrun"
 PARAMETER: Final = "schema"
 """Parameter of a URL that names it; it is ours, and not given to the server."""
 
-CLOCK: Final = sa.text("SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)")
+NOW: Final = "CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+CLOCK: Final = sa.text(f"SELECT {NOW}")
 CLASSES: Final = {
     "08": "lost-connection",
     "23": "constraint",
@@ -35,7 +36,9 @@ BUSY: Final = {"40001": "serialization", "40P01": "deadlock", "55P03": "busy"}
 class Postgres:
     """One schema. Writers of different trees do not wait for each other."""
 
-    one_writer = False
+    no_bytes = "''::bytea"
+    locks_rows = True
+    clock: sa.ColumnElement[Any] = sa.literal_column(NOW)
 
     def __init__(self, url: URL) -> None:
         """Take the URL of a server. Raises `UsageError` where the driver is missing."""
@@ -76,6 +79,20 @@ class Postgres:
         return made.on_conflict_do_update(
             index_elements=conflict, set_={name: made.excluded[name] for name in update}
         )
+
+    def reserve(self, table: sa.Table) -> sa.CompoundSelect[Any]:
+        """Look for a blob and lock it; where there is none, take a number from the sequence."""
+        wanted = sa.select(table.c.id, table.c.key_id).where(table.c.address == sa.bindparam("address"))
+        there = wanted.with_for_update().cte("there")
+        number = sa.Sequence(f"{table.name}_id_seq").next_value()
+        none = sa.select(sa.null(), sa.null(), number).where(~sa.exists(sa.select(there.c.id)))
+        return sa.select(there.c.id, there.c.key_id, sa.null().label("new")).union_all(none)
+
+    def hold_table(self, connection: sa.Connection, table: sa.Table) -> None:
+        """Lock a table: who wants to write, or to lock a row of it, waits."""
+        name = connection.dialect.identifier_preparer.quote_identifier(table.name)
+        schema = connection.dialect.identifier_preparer.quote_identifier(str(self.schema))
+        connection.exec_driver_sql(f"LOCK TABLE {schema}.{name} IN EXCLUSIVE MODE")
 
     def is_there(self) -> bool:
         """Say yes: to connect makes nothing on a server."""

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from afterrun.runs.access import expect, hold, hold_as_owner, look_at
 from afterrun.runs.database import Database
 from afterrun.runs.errors import NotFound, WrongState
-from afterrun.runs.labels import label
+from afterrun.runs.labels import label, spoken
 from afterrun.runs.lifecycle import wake
 from afterrun.runs.lineage import lineage_block, refuse
 from afterrun.runs.numbers import next_number
@@ -50,7 +50,7 @@ class _Questions:
                 run_id=run,
                 generation=found.generation,
                 number=number,
-                subject=label("subject of a question", subject),
+                subject=spoken("subject of a question", subject),
                 status="pending",
                 asked_at=transaction.now,
             )

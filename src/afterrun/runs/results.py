@@ -70,9 +70,8 @@ class Results:
             self._hold(transaction, result)
             first = sa.update(results).where(_is(result), results.c.delivered_at.is_(None))
             transaction.change(first.values(delivered_at=transaction.now))
-            return contents.load(
-                transaction, sa.select(results.c.content_id).where(_is(result)).scalar_subquery()
-            )
+            reference = sa.select(results.c.content_id).where(_is(result)).scalar_subquery()
+            return contents.load(transaction, reference, run=result.run, target=f"result {result.number}")
 
     def acknowledge(self, result: Result) -> None:
         """Note that the recipient has a result, so that it keeps the tree no more. Raises `NotFound`."""

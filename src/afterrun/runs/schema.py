@@ -50,11 +50,32 @@ blobs = table(
     sa.Column("id", Number, primary_key=True, autoincrement=True),
     text("address"),
     number("size"),
-    sa.Column("content", sa.LargeBinary(), nullable=False),
     number("created_at"),
+    text("key_id", null=True),  # this and the next two since revision 3; content in the clear has no key
+    text("display", null=True),
+    sa.Column("display_mark", sa.LargeBinary()),
+    sa.Column(
+        "content", sa.LargeBinary(), nullable=False
+    ),  # last: SQLite reads a row up to what is asked for
     sa.Index("ix_blobs_address", "address", unique=True),
     sqlite_autoincrement=True,  # an id is never given twice, so a backup's blob cannot meet another one's
 )
+
+store_identity = table(
+    metadata,
+    "store_identity",
+    sa.Column("number", Number, primary_key=True, nullable=False, autoincrement=False),
+    text("store_id"),
+    text("key_id", null=True),
+    sa.Column("secret", sa.LargeBinary(), nullable=False),
+    number("made_at"),
+    number("sealed_to"),
+    sa.CheckConstraint("number = 1", name="one"),
+)
+"""One row, since revision 3: what addresses are made with, sealed under ``key_id``, or in the clear.
+
+Content up to the number ``sealed_to`` is known to be sealed under that key.
+"""
 
 runs = table(
     metadata,

@@ -28,6 +28,9 @@ SETTINGS: Final = ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = O
 NANOSECONDS: Final = 1_000
 """Nanoseconds of a microsecond."""
 
+SEQUENCE: Final = sa.table("sqlite_sequence", sa.column("name"), sa.column("seq"))
+"""SQLite's own table of the greatest number that was ever given, for tables with AUTOINCREMENT."""
+
 BUSY: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 KINDS: Final = {
     sqlite3.SQLITE_FULL: "disk-full",
@@ -46,7 +49,9 @@ class SQLite:
     """One file, by its path. Writers wait for each other; readers see the last commit."""
 
     schema: str | None = None
-    one_writer = True
+    no_bytes = "x''"
+    locks_rows = False
+    clock: sa.ColumnElement[Any] = sa.null()
 
     def __init__(self, path: Path) -> None:
         """Take a path. Raises `StoreUnreadable` where SQLite is too old for strict tables."""
@@ -89,6 +94,19 @@ class SQLite:
         return made.on_conflict_do_update(
             index_elements=conflict, set_={name: made.excluded[name] for name in update}
         )
+
+    def reserve(self, table: sa.Table) -> sa.Select[Any]:
+        """Look for a blob, and at the number that the next one gets: the write lock keeps others from it."""
+        one = sa.select(sa.literal_column("1")).subquery("one")
+        last = sa.select(sa.func.max(SEQUENCE.c.seq)).where(
+            SEQUENCE.c.name == sa.literal_column(f"'{table.name}'")
+        )
+        new = sa.func.coalesce(last.scalar_subquery(), sa.literal_column("0")) + sa.literal_column("1")
+        found = one.outerjoin(table, table.c.address == sa.bindparam("address"))
+        return sa.select(table.c.id, table.c.key_id, new.label("new")).select_from(found)
+
+    def hold_table(self, connection: sa.Connection, table: sa.Table) -> None:
+        """Do nothing: the write lock is held already."""
 
     def is_there(self) -> bool:
         """Say whether the file exists: to connect would make it."""

@@ -10,12 +10,14 @@ import sqlalchemy as sa
 from afterrun.core.times import micros, to_datetime
 from afterrun.runs import contents
 from afterrun.runs.access import expect, hold_as_owner, look_at
+from afterrun.runs.contents import Display
 from afterrun.runs.database import Database, Transaction, Values
 from afterrun.runs.errors import NotFound, WrongState
 from afterrun.runs.labels import label
 from afterrun.runs.lineage import lineage_block, refuse, step_block
 from afterrun.runs.numbers import next_number
 from afterrun.runs.obligations import close_work, open_work
+from afterrun.runs.recording import record
 from afterrun.runs.schema import attempts, steps
 from afterrun.runs.scrub import scrub
 from afterrun.runs.views import Attempt, Run, Step, moment
@@ -63,6 +65,14 @@ class Steps:
             _insert(transaction, attempt, status=AttemptStatus.RUNNING, queued_at=now, started_at=now)
             _record(transaction, found, attempt)
         return attempt
+
+    def record(self, run: str, name: str, *, output: bytes | None = None, epoch: int | None = None) -> Step:
+        """Record a step of a running run that is done already, in one transaction; return it.
+
+        For a step without effects: until then nothing says that it was begun, and it may be done again.
+        """
+        with self._database.writing() as transaction:
+            return record(transaction, run, name, output=output, epoch=epoch)
 
     def complete(self, attempt: Attempt, *, output: bytes | None = None, epoch: int | None = None) -> None:
         """End a step with the output of its current attempt."""
@@ -118,10 +128,16 @@ class Steps:
             return [step_of(row) for row in transaction.rows(wanted)]
 
     def output_of(self, step: Step) -> bytes | None:
-        """Return what the current attempt at a step ended with, or ``None``."""
-        reference = sa.select(attempts.c.output_id).where(_is(step.current)).scalar_subquery()
+        """Return exactly what the current attempt at a step ended with. Raises `PayloadUnreadable`."""
+        reference, target = _output(step)
         with self._database.reading() as transaction:
-            return contents.load(transaction, reference)
+            return contents.load(transaction, reference, run=step.run, target=target)
+
+    def display_of(self, step: Step) -> Display | None:
+        """Return what may be shown of that; it needs no key."""
+        reference, target = _output(step)
+        with self._database.reading() as transaction:
+            return contents.show(transaction, reference, run=step.run, target=target)
 
     def _current(self, transaction: Transaction, attempt: Attempt, epoch: int | None) -> Run:
         """Hold the run of a step's current attempt, which may end it also while the run waits or parks."""
@@ -159,6 +175,11 @@ def complete_with(transaction: Transaction, run: Run, attempt: Attempt, content:
     _end_attempt(transaction, attempt, AttemptStatus.COMPLETED, output_id=content)
     _change(transaction, attempt, {"status": StepStatus.COMPLETED, "ended_at": transaction.now})
     _close(transaction, run, attempt)
+
+
+def _output(step: Step) -> tuple[sa.ScalarSelect[int], str]:
+    reference = sa.select(attempts.c.output_id).where(_is(step.current)).scalar_subquery()
+    return reference, f"output of attempt {step.attempt} at step {step.number}"
 
 
 def _queue(transaction: Transaction, run: Run, attempt: Attempt, retry_in: timedelta) -> Attempt:

@@ -14,6 +14,7 @@ from afterrun.runs.access import hold, look_at
 from afterrun.runs.calls import Calls
 from afterrun.runs.checkpoints import Checkpoints
 from afterrun.runs.claims import Claims
+from afterrun.runs.contents import Display
 from afterrun.runs.creation import Created, Order
 from afterrun.runs.database import Clock, Database
 from afterrun.runs.effects import Effects
@@ -21,13 +22,16 @@ from afterrun.runs.endings import RESUMABLE
 from afterrun.runs.errors import Block
 from afterrun.runs.follow_ups import FollowUps
 from afterrun.runs.history import History
+from afterrun.runs.identity import Choice, chosen, unlock
 from afterrun.runs.leases import Leases
 from afterrun.runs.lineage import lineage_block, step_block
 from afterrun.runs.messages import Messages
 from afterrun.runs.opening import dialect_of
+from afterrun.runs.overview import Overview, overview_of
 from afterrun.runs.pages import Pages
 from afterrun.runs.pins import Pins
 from afterrun.runs.questions import Approvals, Decisions
+from afterrun.runs.resealing import reseal
 from afterrun.runs.resources import Resources
 from afterrun.runs.results import Results
 from afterrun.runs.schema import runs
@@ -74,15 +78,28 @@ class RunStore:
         self.history = History(database)
 
     @classmethod
-    def open(cls, location: str, *, migrate: bool = True, clock: Clock | None = None) -> Self:
+    def open(
+        cls,
+        location: str,
+        *,
+        sealing: Choice = None,
+        migrate: bool = True,
+        clock: Clock | None = None,
+    ) -> Self:
         """Open the store at a path or URL, and make or upgrade its tables if ``migrate`` allows it.
 
+        ``sealing`` are the keys of its content, by default those of the environment, or ``"off"`` for a store
+        that may hold it in the clear. Without either, everything works that needs no exact content.
         ``upgraded`` then says what was done. ``clock`` replaces the database's, for tests. Raises
-        `SchemaTooNew`, `UpgradeNeeded`, `UpgradeRefused`, `UsageError` and `StoreFailure`.
+        `SchemaTooNew`, `UpgradeNeeded`, `UpgradeRefused`, `WrongSealingKey`, `SealedStore`, `UsageError` and
+        `StoreFailure`.
         """
+        choice = chosen(sealing)
         database = Database(dialect_of(location), clock=clock)
         try:
-            return cls(database, upgraded=make_ready(database, migrate=migrate))
+            upgraded = make_ready(database, migrate=migrate)
+            database.sealing = unlock(database, choice, migrate=migrate)
+            return cls(database, upgraded=upgraded)
         except BaseException:
             database.close()
             raise
@@ -250,6 +267,11 @@ class RunStore:
         with self._database.reading() as transaction:
             return look_at(transaction, run)
 
+    def view(self, run: str) -> Overview:
+        """Return a run with how much it has and what is open of its own, without content."""
+        with self._database.reading() as transaction:
+            return overview_of(transaction, run)
+
     def newest(
         self, *, status: RunStatus | None = None, before: str | None = None, limit: int = PAGE
     ) -> list[Run]:
@@ -269,15 +291,43 @@ class RunStore:
             return runs_of(transaction.rows(wanted.order_by(runs.c.id).limit(limit)))
 
     def input_of(self, run: str) -> bytes | None:
-        """Return what a run began with. Raises `RunNotFound`."""
-        with self._database.reading() as transaction:
-            look_at(transaction, run)
-            reference = sa.select(runs.c.input_id).where(runs.c.id == run)
-            return contents.load(transaction, reference.scalar_subquery())
+        """Return the exact content that a run began with. Raises `RunNotFound` and `PayloadUnreadable`."""
+        return self._content(run, runs.c.input_id, "input of the run")
 
     def output_of(self, run: str) -> bytes | None:
-        """Return what a run ended with. Raises `RunNotFound`."""
+        """Return the exact content that a run ended with. Raises `RunNotFound` and `PayloadUnreadable`."""
+        return self._content(run, runs.c.output_id, "output of the run")
+
+    def input_display_of(self, run: str) -> Display | None:
+        """Return what may be shown of a run's input; it needs no key. Raises `RunNotFound`."""
+        return self._display(run, runs.c.input_id, "input of the run")
+
+    def output_display_of(self, run: str) -> Display | None:
+        """Return what may be shown of a run's output; it needs no key. Raises `RunNotFound`."""
+        return self._display(run, runs.c.output_id, "output of the run")
+
+    def address_of(self, content: bytes) -> str:
+        """Return the address that content has in this store, for `pins`. Raises `NoSealingKey`."""
+        with self._database.reading() as transaction:
+            return transaction.sealing.address(content)
+
+    def reseal(self, *, limit: int = PAGE) -> int:
+        """Seal some more content under the current key; return how much is still to be looked at.
+
+        For a host's idle time after a new key was put first: at most ``limit`` contents are looked at in one
+        transaction. At 0 nothing is sealed under an older key any more. Raises `NoSealingKey`.
+        """
+        with self._database.writing() as transaction:
+            return reseal(transaction, limit=limit)
+
+    def _content(self, run: str, column: sa.Column[int], target: str) -> bytes | None:
         with self._database.reading() as transaction:
             look_at(transaction, run)
-            reference = sa.select(runs.c.output_id).where(runs.c.id == run)
-            return contents.load(transaction, reference.scalar_subquery())
+            reference = sa.select(column).where(runs.c.id == run).scalar_subquery()
+            return contents.load(transaction, reference, run=run, target=target)
+
+    def _display(self, run: str, column: sa.Column[int], target: str) -> Display | None:
+        with self._database.reading() as transaction:
+            look_at(transaction, run)
+            reference = sa.select(column).where(runs.c.id == run).scalar_subquery()
+            return contents.show(transaction, reference, run=run, target=target)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from afterrun.core.times import to_datetime
 from afterrun.runs import contents
 from afterrun.runs.access import expect, hold, hold_as_owner
+from afterrun.runs.contents import Display
 from afterrun.runs.database import Database, Transaction
 from afterrun.runs.errors import WrongState
 from afterrun.runs.labels import label
@@ -18,7 +19,7 @@ from afterrun.runs.lifecycle import wake
 from afterrun.runs.lineage import lineage_block, refuse
 from afterrun.runs.numbers import next_number
 from afterrun.runs.obligations import close_work, open_work
-from afterrun.runs.parts import Place, at, page_of, row_of
+from afterrun.runs.parts import Place, at, exact, page_of, row_of, shown
 from afterrun.runs.side_tables import turns
 from afterrun.runs.views import moment
 from afterrun.runs.words import LIVE, PAGE, RunStatus, Work
@@ -97,7 +98,7 @@ class Turns:
                 raise WrongState("the turn has no answer to deliver", status="open")
             if row.delivered_at is None:
                 _changed(transaction, turn, delivered_at=transaction.now)
-            return _content(transaction, turn, turns.c.answer_id)
+            return exact(transaction, turns.c.answer_id, _place(turn), "answer of turn")
 
     def close(self, turn: Turn) -> None:
         """Note that whoever took the turn has the answer, or wants none any more."""
@@ -114,10 +115,20 @@ class Turns:
             return [_turn(row) for row in page_of(transaction, turns, run, after=after, limit=limit)]
 
     def content_of(self, turn: Turn) -> bytes | None:
-        """Return what was said in a turn. Raises `NotFound`."""
+        """Return exactly what was said in a turn. Raises `NotFound` and `PayloadUnreadable`."""
         with self._database.reading() as transaction:
             _row(transaction, _place(turn))
-            return _content(transaction, turn, turns.c.content_id)
+            return exact(transaction, turns.c.content_id, _place(turn), "turn")
+
+    def display_of(self, turn: Turn) -> Display | None:
+        """Return what may be shown of that; it needs no key."""
+        with self._database.reading() as transaction:
+            return shown(transaction, turns.c.content_id, _place(turn), "turn")
+
+    def answer_display_of(self, turn: Turn) -> Display | None:
+        """Return what may be shown of the answer; that delivers nothing."""
+        with self._database.reading() as transaction:
+            return shown(transaction, turns.c.answer_id, _place(turn), "answer of turn")
 
 
 def _place(turn: Turn) -> Place:
@@ -131,10 +142,6 @@ def _row(transaction: Transaction, place: Place) -> sa.Row[Any]:
 def _changed(transaction: Transaction, turn: Turn, **values: object) -> Turn:
     transaction.change(sa.update(turns).where(at(turns, _place(turn))).values(values))
     return _turn(_row(transaction, _place(turn)))
-
-
-def _content(transaction: Transaction, turn: Turn, column: sa.Column[int]) -> bytes | None:
-    return contents.load(transaction, sa.select(column).where(at(turns, _place(turn))).scalar_subquery())
 
 
 def _turn(row: sa.Row[Any]) -> Turn:

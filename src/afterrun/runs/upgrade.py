@@ -14,8 +14,8 @@ from afterrun.runs.database import Database, Transaction
 from afterrun.runs.errors import SchemaTooNew, UpgradeNeeded, UpgradeRefused
 from afterrun.runs.side_tables import metadata
 
-NEWEST: Final = "0004"
-REVISIONS: Final = ("0001", "0002", "0003", NEWEST)
+NEWEST: Final = "0005"
+REVISIONS: Final = ("0001", "0002", "0003", "0004", NEWEST)
 """All revisions, oldest first. A test holds them against the files."""
 
 VERSION_TABLE: Final = "afterrun_version"
@@ -29,7 +29,7 @@ ONE_AT_A_TIME: Final = threading.Lock()
 """Alembic hands its revisions what they work on through the module that they import."""
 
 SIDE: Final = ("messages", "turns", "follow_ups", "managed_resources", "checkpoints", "effects", "receipts")
-CHANGED: Final = {"0002": ("generations", "steps", "attempts"), "0003": SIDE}
+CHANGED: Final = {"0002": ("generations", "steps", "attempts"), "0003": ("blobs",), "0004": SIDE}
 """Tables that a revision reads or rewrites as a whole."""
 
 known = sa.MetaData()
@@ -81,7 +81,7 @@ def make_ready(database: Database, *, migrate: bool) -> Upgrade | None:
         if wanted.before is None:
             _refuse_strangers(transaction)
         else:
-            _refuse_while_leased(transaction)
+            refuse_while_leased(transaction)
         notes = _migrate(transaction, NEWEST)
         return Upgrade(before=wanted.before, after=wanted.after, rows=wanted.rows, notes=tuple(notes))
 
@@ -131,7 +131,8 @@ def _refuse_strangers(transaction: Transaction) -> None:
         )
 
 
-def _refuse_while_leased(transaction: Transaction) -> None:
+def refuse_while_leased(transaction: Transaction) -> None:
+    """Refuse to rewrite a store while runners are at work. Raises `UpgradeRefused`."""
     held = sa.and_(leases.c.released_at.is_(None), leases.c.until > transaction.now)
     count = transaction.value(sa.select(sa.func.count()).select_from(leases).where(held))
     if count:
@@ -152,7 +153,9 @@ def _migrate(transaction: Transaction, target: str) -> list[str]:
     schema = transaction.dialect.schema
     config = Config()
     config.set_main_option("script_location", MIGRATIONS)
-    config.attributes.update(schema=schema, now=transaction.now, notes=notes)
+    config.attributes.update(
+        schema=schema, now=transaction.now, notes=notes, no_bytes=transaction.dialect.no_bytes
+    )
     scripts = ScriptDirectory.from_config(config)
 
     def revisions(before: Any, _: object) -> Any:  # noqa: ANN401 - Alembic's own

@@ -142,7 +142,7 @@ def get(store: RunStore, ask: Ask) -> Part:
     found = (
         store.history.content(ask.run.id, number, generation=ask.run.generation)
         if number
-        else store.history.input(ask.run.id)
+        else store.history.input(ask.run.id, generation=ask.run.generation)
     )
     return {"data": packed((found or b"")[offset : offset + CHUNK])}
 

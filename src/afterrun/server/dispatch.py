@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from contextlib import ExitStack, suppress
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from typing import Any, Final, Protocol
 
@@ -46,6 +47,35 @@ class Places(Protocol):
         """Let a runner keep a waiting run in memory."""
 
 
+class Endings:
+    """Tells threads that wait for the ends of runs."""
+
+    def __init__(self) -> None:
+        """Begin with nobody who waits."""
+        self._lock = threading.Lock()
+        self._waiting: dict[str, set[threading.Event]] = {}
+
+    @contextmanager
+    def watched(self, run: str) -> Iterator[threading.Event]:
+        """Give an event that is set when a runner has ended the run."""
+        told = threading.Event()
+        with self._lock:
+            self._waiting.setdefault(run, set()).add(told)
+        try:
+            yield told
+        finally:
+            with self._lock:
+                self._waiting[run].discard(told)
+                if not self._waiting[run]:
+                    del self._waiting[run]
+
+    def tell(self, run: str) -> None:
+        """Say that a run has ended."""
+        with self._lock:
+            for told in self._waiting.get(run, ()):
+                told.set()
+
+
 class Dispatch:
     """Knows the runs that runners execute. ``look`` is called when there may be work to take."""
 
@@ -55,6 +85,7 @@ class Dispatch:
         """Begin with no run."""
         self.sessions: dict[str, Session] = {}
         self.finished = self.failures = self.handed_off = 0
+        self.endings = Endings()
         self.places: Places
         """The runners; they are given after they were given this."""
         self._store = store
@@ -199,6 +230,7 @@ class Dispatch:
         self.finished += 1
         self.failures += 0 if completed else 1
         self._leave(session)
+        self.endings.tell(session.run.id)
         self._look()
         parent = session.run.parent
         above = None if parent is None else self.sessions.get(parent.run)

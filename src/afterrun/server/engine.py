@@ -19,7 +19,7 @@ from afterrun.core.policy import Policy
 from afterrun.core.report import Report
 from afterrun.core.space import Reclaim
 from afterrun.core.sweep import Budget
-from afterrun.runs import RunStore, StaleEpoch
+from afterrun.runs import Run, RunStore, StaleEpoch
 from afterrun.runs.claims import Claim
 from afterrun.runs.errors import StoreServed
 from afterrun.runs.serving import ServerLease
@@ -38,6 +38,9 @@ log = logging.getLogger("afterrun.server")
 
 OWNER: Final = "workflow server "
 """How the owners of a server's leases begin; the epoch of its own lease follows."""
+
+LOOK_AGAIN: Final = 1.0
+"""Seconds after which a run that is waited for is looked at, since others end runs, too."""
 
 POLL: Final = 1.0
 """Seconds between two looks for work that nobody told of."""
@@ -70,7 +73,7 @@ class Engine:
     @classmethod
     def open(cls, settings: EngineSettings) -> Self:
         """Open the store, and make or upgrade its tables. Raises what `RunStore.open` raises."""
-        return cls(settings, RunStore.open(settings.store))
+        return cls(settings, RunStore.open(settings.store, sealing=settings.sealing))
 
     # ---------------------------------------------------------------------------------- as a host
 
@@ -96,6 +99,20 @@ class Engine:
         if loop is not None:
             with suppress(RuntimeError):  # it is closed: there is nothing to look for
                 loop.call_soon_threadsafe(self._nudged)
+
+    def await_end(self, run: str, seconds: float | None = None) -> Run:
+        """Wait until a run has ended, for so many seconds at most; return it as it is then.
+
+        Not in the event loop's thread. Raises `RunNotFound`.
+        """
+        until = None if seconds is None else time.monotonic() + seconds
+        with self._dispatch.endings.watched(run) as told:
+            while (found := self.store.get(run)).ended_at is None:
+                left = LOOK_AGAIN if until is None else min(LOOK_AGAIN, until - time.monotonic())
+                if left <= 0:
+                    break
+                told.wait(left)
+        return found
 
     def status(self) -> Status:
         """Say how the engine is: counts and moments."""

@@ -60,7 +60,7 @@ def beginning(store: RunStore, claim: Claim) -> Beginning:
     run = claim.run.id
     if claim.run.started_at is not None:
         store.waits.settle(run, epoch=claim.epoch)
-    given = store.history.input(run)
+    given = store.history.input(run, generation=claim.run.generation)
     entries = [] if claim.run.started_at is None else store.history.page(run, limit=PAGE)
     return Beginning(
         generation=claim.run.generation,

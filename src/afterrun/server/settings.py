@@ -11,6 +11,7 @@ from typing import Final
 from afterrun.core.errors import UsageError
 from afterrun.core.policy import Policy
 from afterrun.runs import DEFAULT_POLICY
+from afterrun.runs.identity import Choice
 from afterrun.schedule import Timing
 from afterrun.service import SweepOptions
 
@@ -27,6 +28,7 @@ class EngineSettings:
     Attributes:
         app: ``module:attribute`` or ``path.py:attribute``; it is imported by runners alone.
         store: path or URL of the run store.
+        sealing: its keys, by default those of the environment, or ``"off"``.
         runners: processes that execute workflows.
         slots: runs that a runner executes at a time; those that wait take none.
         remembered: waiting runs that a runner keeps in memory, so that they go on without a replay.
@@ -44,6 +46,7 @@ class EngineSettings:
 
     app: str
     store: str
+    sealing: Choice = None
     runners: int = 2
     slots: int = 16
     remembered: int = 200

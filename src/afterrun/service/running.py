@@ -116,11 +116,13 @@ class Running:
         """
         before = self.store.sizes().total
         previous = last_sweep(self.state)
-        if rows is None or not rows.rows:
-            ran = self._made(passes, options, deferrals, start=start, narrowed=narrowed)
-        else:
-            ran = self._with_rows(rows, passes, options, deferrals, start=start, narrowed=narrowed)
-        report = ran.report
+        with self.store.asynchronous() as wait_for_disk:
+            if rows is None or not rows.rows:
+                ran = self._made(passes, options, deferrals, start=start, narrowed=narrowed)
+            else:
+                ran = self._with_rows(rows, passes, options, deferrals, start=start, narrowed=narrowed)
+            report = ran.report
+            _made_durable(report, wait_for_disk)
         self.interrupted.tell(report)
         report.file_before = report.file_after = before
         if options.reclaim and report.ended in COUNTED_ENDS:
@@ -264,6 +266,15 @@ class Running:
                 units.deferred += found.report.kinds[kind].deferred + backup.left.get(kind, 0)
             report.oversized.extend(found.report.oversized)
             return report
+
+
+def _made_durable(report: Report, wait_for_disk: Callable[[], None]) -> None:
+    """See that what a report tells as removed does not come back with the next crash of the server."""
+    try:
+        wait_for_disk()
+    except StoreFailure as error:
+        if report.ended != "failed":  # whatever ended the sweep may be in the way of this, too
+            report.ended, report.message = "failed", str(error)
 
 
 def _narrowing(backup: Backup, kind: str) -> Narrowing:

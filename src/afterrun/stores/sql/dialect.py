@@ -184,6 +184,12 @@ class Dialect(Protocol):
         lock meanwhile must not wait long. Raises `UnitFailure` then.
         """
 
+    def asynchronous(self) -> AbstractContextManager[Callable[[], None]]:
+        """Let `locked` return before the disk has what it committed; yield what waits until the disk has all.
+
+        Nothing may be told as done before that was called. It raises `StoreFailure`.
+        """
+
     def sql(self, statement: sa.ClauseElement) -> str:
         """Return the text of a statement as this database gets it, with marks for its parameters."""
 

@@ -23,6 +23,7 @@ from afterrun.core.space import GivenBack, Room
 from afterrun.core.times import CLOCK_SKEW, Instant, micros
 from afterrun.profiles import TableShape
 from afterrun.profiles.registry import EndFormat
+from afterrun.stores.sql import postgres_durability as durability
 from afterrun.stores.sql import postgres_keys, postgres_times
 from afterrun.stores.sql import postgres_rights as rights
 from afterrun.stores.sql import postgres_session as session
@@ -78,6 +79,7 @@ class Postgres:
         self._deadline: float | None = None
         self._allowed = 0.0
         self._way: str | None = None
+        self._waits = True
         self.halt: Callable[[], bool] = lambda: False
         self._engine = session.engine_for(url)
         try:
@@ -338,7 +340,8 @@ class Postgres:
         with classified():
             begin = b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
             names = [session.names_within(self.schema)] if self.known_triggers else []
-            driver.execute(b"; ".join([begin, *newer, *names, IN_A_BATCH, _timeout(seconds * SHARE)]))
+            later = [] if self._waits else [durability.LATER]
+            driver.execute(b"; ".join([begin, *newer, *later, *names, IN_A_BATCH, _timeout(seconds * SHARE)]))
         self._deadline, self._allowed = time.monotonic() + seconds, seconds * SHARE
         try:
             yield
@@ -350,6 +353,15 @@ class Postgres:
             self._deadline = None
             self._roll_back()
             raise
+
+    @contextmanager
+    def asynchronous(self) -> Iterator[Callable[[], None]]:
+        """Let batches commit without waiting for the disk, where this role can wait for all of them later."""
+        self._waits = not durability.can_wait_later(self.driver)
+        try:
+            yield lambda: durability.wait(self.driver)
+        finally:
+            self._waits = True
 
     @property
     def _has_transaction_timeout(self) -> bool:

@@ -441,6 +441,11 @@ class SQLite:
         given = {name: parameters.get(name) for name, bind in compiled.binds.items() if bind.required}
         return compiled.construct_expanded_state(given)
 
+    @contextmanager
+    def asynchronous(self) -> Iterator[Callable[[], None]]:
+        """Change nothing: whether a commit waits for the disk is the engine's setting of the file."""
+        yield lambda: None
+
     def now(self) -> Instant:
         """Read this machine's clock: the engine writes its times by it."""
         return time.time_ns() // 1_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -415,6 +415,10 @@ class SqlStore:
             reaching=Reaching(self.reach, self.dialect),
             blobs=self.blobs,
         )
+
+    def asynchronous(self) -> AbstractContextManager[Callable[[], None]]:
+        """Let batches commit before the disk has them, unless rows elsewhere must go first; see `Dialect`."""
+        return nullcontext(lambda: None) if self.reach.annexes else self.dialect.asynchronous()
 
     def settle(self) -> None:
         """Write back what the commit left for later."""

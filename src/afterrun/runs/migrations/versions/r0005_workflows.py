@@ -9,8 +9,8 @@ from alembic import context, op
 
 from afterrun.runs.columns import NAMES, Number, key, number, table, text
 
-revision = "0004"
-down_revision = "0003"
+revision = "0005"
+down_revision = "0004"
 
 KINDS: Final = ("step", "effect", "child", "decide", "sleep", "receive", "update")
 COLUMNS: Final = (

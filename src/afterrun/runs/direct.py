@@ -1,0 +1,47 @@
+"""Statements that are run often enough to go to the driver as they are: text, written once.
+
+What SQLAlchemy does around each execution takes longer than most of these statements do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import sqlalchemy as sa
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """One statement as the driver takes it. ``order`` has the names of its values where they go by place."""
+
+    text: str
+    order: tuple[str, ...] | None
+    given: Mapping[str, object]
+
+    @classmethod
+    def of(cls, statement: sa.ClauseElement, engine: sa.Engine, schema: str | None) -> Self:
+        """Write a statement for an engine, with its tables in a schema."""
+        made: Any = statement.compile(
+            dialect=engine.dialect, schema_translate_map={None: schema}, render_schema_translate=True
+        )
+        order = None if made.positiontup is None else tuple(made.positiontup)
+        given = {name: value for name, value in made.params.items() if value is not None}
+        return cls(str(made), order, given)
+
+    def run(self, connection: sa.Connection, values: Mapping[str, object]) -> Sequence[tuple[Any, ...]]:
+        """Run it with these values on the connection's driver, and return its rows."""
+        cursor: Any = connection.connection.cursor()
+        try:
+            named = {**self.given, **values}
+            cursor.execute(self.text, named if self.order is None else [named[name] for name in self.order])
+            rows: Sequence[tuple[Any, ...]] = cursor.fetchall() if cursor.description else ()
+            return rows
+        finally:
+            cursor.close()
+
+
+def insert_of(table: sa.Table, *names: str) -> sa.Insert:
+    """Return the insert of one row with these columns."""
+    return sa.insert(table).values({name: sa.bindparam(name, type_=table.c[name].type) for name in names})
