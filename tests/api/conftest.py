@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from afterrun.runs import RunStore, sqlite
+from afterrun.runs.keys import VARIABLE
 from api.api_kit import Caller, QueueingHost
+from runs.runs_kit import KEYS
 
 
 @pytest.fixture(autouse=True)
@@ -18,11 +20,17 @@ def _volatile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "SETTINGS", (*sqlite.SETTINGS, "synchronous = OFF"))
 
 
+@pytest.fixture(autouse=True)
+def _sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give every store of a test its key, as an application's environment does."""
+    monkeypatch.setenv(VARIABLE, KEYS.text())
+
+
 @pytest.fixture(scope="session")
 def _empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make an empty store once: its migrations take longer than most tests."""
     path = tmp_path_factory.mktemp("empty") / "runs.sqlite"
-    RunStore.open(str(path)).close()
+    RunStore.open(str(path), sealing=KEYS).close()
     return path
 
 

@@ -16,8 +16,10 @@ from unittest.mock import patch
 
 import psutil
 
+from afterrun.runs.keys import VARIABLE
 from afterrun.server.client import Client
 from cli.kit import run_cli
+from runs.runs_kit import KEYS
 
 APP: Final = f"{Path(__file__).parent / 'flows.py'}:app"
 PATIENCE: Final = 60.0
@@ -67,7 +69,8 @@ class Serving:
         """Return the variables of its commands."""
         hidden = {name for name in os.environ if name.startswith("AFTERRUN_")}
         kept = {name: value for name, value in os.environ.items() if name not in hidden}
-        return kept | {"AFTERRUN_STATE_DIR": str(self.state), "AFTERRUN_STORE": str(self.store)}
+        own = {"AFTERRUN_STATE_DIR": str(self.state), "AFTERRUN_STORE": str(self.store)}
+        return kept | own | {VARIABLE: KEYS.text()}
 
     def stop(self) -> int:
         """Ask it to end; return its exit code."""

@@ -18,6 +18,7 @@ from afterrun.server.http.connections import Connection
 from afterrun.server.http.guard import MAX_HEAD
 from afterrun.server.serving import Listening, listening, server_of
 from api.api_kit import TOKEN, QueueingHost
+from runs.runs_kit import KEYS
 
 HEAD = f"Host: localhost\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
 JSON = b"Content-Type: application/json\r\n"
@@ -39,7 +40,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("served")
     location = str(folder / "runs.sqlite")
     with (
-        RunStore.open(location) as store,
+        RunStore.open(location, sealing=KEYS) as store,
         listening("127.0.0.1:0", unix=folder / "http.sock") as where,
         ExitStack() as ending,
     ):

@@ -92,7 +92,21 @@ def test_a_page_has_bounds(caller: Caller, query: dict[str, str | int]) -> None:
     assert caller.get("/v1/runs", **query).status_code == 422
 
 
-def test_a_view_has_sizes_and_counts_and_no_payload(caller: Caller, host: QueueingHost) -> None:
+def test_what_is_shown_of_a_payload_is_scrubbed(caller: Caller, host: QueueingHost) -> None:
+    """Secrets are in the exact result, and nowhere else."""
+    run = started(caller, input={"user": "me", "password": "hunter2-hunter2"})
+    host.store.start(run)
+    exact = b'{"password":"hunter2-hunter2","user":"me"}'
+    host.store.finish(run, output=exact)
+    view = caller.get(f"/v1/runs/{run}")
+    assert "hunter2" not in view.text
+    for word in ("input", "output"):
+        assert '"user"' in view.json()[word]["display"]
+        assert view.json()[word]["bytes"] == len(exact)
+    assert caller.get(f"/v1/runs/{run}/result").content == exact
+
+
+def test_a_view_has_sizes_and_counts_and_no_payload_of_steps(caller: Caller, host: QueueingHost) -> None:
     """What a run began and ended with is told by its bytes; the exact result has its own address."""
     run = started(caller, input="a secret of mine")
     store = host.store

@@ -12,7 +12,7 @@ from afterrun.server.errors import ServerUnreachable
 from afterrun.server.places import ServerFolder
 from api.serve_kit import PATIENCE, Serving
 from api.waiting import eventually
-from runs.runs_kit import ManualClock
+from runs.runs_kit import KEYS, ManualClock
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     (folder / "backups").mkdir()
     settings = '[policy]\nkeep_for = "forever"\n[server]\nbackups = "backups"\nlisten = "unix"\n'
     (folder / "afterrun.toml").write_text(settings)
-    with RunStore.open(str(folder / "runs.sqlite"), clock=ManualClock()) as store:
+    with RunStore.open(str(folder / "runs.sqlite"), clock=ManualClock(), sealing=KEYS) as store:
         for _ in range(2):
             run = store.create("old").run.id
             store.start(run)
@@ -165,7 +165,7 @@ def test_sigterm_ends_a_server_and_sigkill_loses_nothing(tmp_path: Path) -> None
         assert serving.run("run", "result", run, "--wait", "60") == '"published yes"\n'
         assert serving.stop() == 0
     assert "server-ended" in "".join(serving.log)
-    with RunStore.open(str(serving.store)) as store:
+    with RunStore.open(str(serving.store), sealing=KEYS) as store:
         assert store.get(run).status is RunStatus.COMPLETED
     assert (tmp_path / "log").read_text().splitlines()[-1] == "published yes"
 
@@ -176,7 +176,7 @@ def test_without_a_server_a_run_waits_for_one(tmp_path: Path) -> None:
     assert not serving.store.exists()
     assert "`afterrun serve` makes" in serving.run("run", "list", code=4)
     assert not serving.store.exists()
-    RunStore.open(str(serving.store)).close()
+    RunStore.open(str(serving.store), sealing=KEYS).close()
     started = serving.json("run", "start", "greet", "--input", '"you"')
     assert started["served"] is False
     run = started["run"]["id"]

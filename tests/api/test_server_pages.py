@@ -58,16 +58,16 @@ def test_the_how_to_is_followed(tmp_path: Path) -> None:
     (tmp_path / "afterrun.toml").write_text(settings.replace("[server]", '[server]\nlease = "1s"'))
     (tmp_path / "backups").mkdir()
     commands = [line.split("#")[0].strip() for line in re.findall(r"^afterrun (.*)$", GUIDE, re.MULTILINE)]
-    assert commands[0] == "serve runs.sqlite --config afterrun.toml"
+    assert commands[:2] == ["key new runs.key", "serve runs.sqlite --config afterrun.toml"]
     serving = Serving(tmp_path, ("--config", "afterrun.toml"), app=None)
     with serving:
-        assert commands[1] == """run start draft --input '"retention"' --key first --json"""
+        assert commands[2] == """run start draft --input '"retention"' --key first --json"""
         start = ("run", "start", "draft", "--input", '"retention"', "--key", "first")
         run = serving.json(*start)["run"]["id"]
         assert serving.json(*start)["run"]["id"] == run
         eventually(lambda: serving.json("run", "show", run)["questions"])
         serving.kill()
-    assert commands[3] == "run decide RUN yes --by somebody"
+    assert commands[4] == "run decide RUN yes --by somebody"
     serving.run("run", "decide", run, "yes", "--by", "somebody")
     with serving:
         [promise] = re.findall(r'prints `("yes[^`]+)`', GUIDE)

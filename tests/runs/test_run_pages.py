@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 
 from afterrun.runs import RunNotFound, RunStatus, RunStore, WrongState
-from afterrun.runs.pages import Extent
 
 NOWHERE = "01890a5d-ac96-774b-bcce-b302099a8057"
 
@@ -73,15 +72,6 @@ def test_effects_in_doubt_are_those_alone(store: RunStore, run: str) -> None:
     assert store.pages.in_doubt(run, limit=10) == []
 
 
-def test_an_extent_counts_without_reading(store: RunStore, run: str) -> None:
-    """Bytes are those that were given; nothing is none."""
-    step = store.steps.start(run, "spawn")
-    store.create("child", parent=step)
-    assert store.pages.extent(run) == Extent(
-        steps=1, children=1, input_bytes=5, output_bytes=None, progress=None
-    )
-
-
 def test_a_load_counts_live_runs_and_open_work(store: RunStore, run: str) -> None:
     """What has ended costs and counts nothing."""
     queued = store.create("b").run
@@ -101,7 +91,7 @@ def test_a_run_that_is_not_there_has_no_page(store: RunStore) -> None:
         lambda: store.pages.tree(NOWHERE, limit=1),
         lambda: store.pages.questions(NOWHERE, kind="decision", pending=True, limit=1),
         lambda: store.pages.in_doubt(NOWHERE, limit=1),
-        lambda: store.pages.extent(NOWHERE),
+        lambda: store.pages.progress(NOWHERE),
         lambda: store.resume(NOWHERE),
     ):
         with pytest.raises(RunNotFound):

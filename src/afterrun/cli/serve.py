@@ -40,6 +40,7 @@ NEEDED: Final = "a server needs more than the base install, such as {missing}: p
 @click.option(
     "--runners", type=click.IntRange(min=1, max=256), metavar="N", help="Processes that execute workflows."
 )
+@click.option("--unsealed", is_flag=True, help="Keep exact content in the clear, without a key.")
 @click.option("-v", "verbose", is_flag=True, help="Log more, and messages that may name stores and paths.")
 def serve(
     *,
@@ -48,6 +49,7 @@ def serve(
     config_path: str | None,
     listen: str | None,
     runners: int | None,
+    unsealed: bool,
     verbose: bool,
 ) -> int:
     """Run the workflows of an app over a run store, and answer over HTTP to those who have the token.
@@ -68,6 +70,7 @@ def serve(
         grace=server.grace,
         policy=_policy(settings, store),
         backups=server.backups,
+        sealing="off" if unsealed or server.sealing == "off" else None,
     )
     outside = Outside(listen=listen or server.listen, hosts=server.hosts, token_file=server.token_file)
     try:

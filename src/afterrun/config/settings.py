@@ -71,6 +71,7 @@ class ServerSettings:
     hosts: Sequence[str] = ()
     token_file: Path | None = None
     backups: Path | None = None
+    sealing: Literal["keys", "off"] = "keys"
     runners: int = 2
     slots: int = 16
     lease: timedelta = timedelta(seconds=15)
@@ -166,6 +167,7 @@ def _server(text: ServerText, folder: Path) -> ServerSettings:
         hosts=tuple(text.hosts),
         token_file=None if text.token_file is None else folder / text.token_file,
         backups=None if text.backups is None else folder / text.backups,
+        sealing=text.sealing,
         runners=text.runners,
         slots=text.slots,
         lease=parse_duration(text.lease),

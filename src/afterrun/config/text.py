@@ -367,6 +367,10 @@ class ServerText(Text):
     backups: Word | None = Field(
         None, description="Folder for backups that are asked for over HTTP. Default: none may be."
     )
+    sealing: Literal["keys", "off"] = Field(
+        "keys",
+        description="How exact content is kept: sealed by the keys of the environment, or in the clear.",
+    )
     runners: int = Field(2, ge=1, le=256, description="Processes that execute workflows.")
     slots: int = Field(16, ge=1, le=10_000, description="Runs that a runner executes at a time.")
     lease: Duration = Field(

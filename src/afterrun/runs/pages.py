@@ -14,7 +14,7 @@ from afterrun.core.times import to_datetime
 from afterrun.runs.access import look_at
 from afterrun.runs.database import Database
 from afterrun.runs.effect_rows import ORDER, Effect, effects_of
-from afterrun.runs.schema import approvals, attempts, blobs, decisions, obligations, runs, steps
+from afterrun.runs.schema import approvals, attempts, decisions, obligations, runs, steps
 from afterrun.runs.side_tables import effects
 from afterrun.runs.steps import CURRENT_ATTEMPT, STEP_COLUMNS, step_of
 from afterrun.runs.trees import scope_of
@@ -39,17 +39,6 @@ class Asked:
     answer: str | None
     asked_at: datetime
     ended_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
-    """How much a run has, the bytes of what it began and ended with, and what it says of its progress."""
-
-    steps: int
-    children: int
-    input_bytes: int | None
-    output_bytes: int | None
-    progress: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,30 +96,12 @@ class Pages:
             look_at(transaction, run)
             return effects_of(transaction.rows(wanted.order_by(*ORDER).limit(limit)))
 
-    def extent(self, run: str) -> Extent:
-        """Say how much a run has. Raises `RunNotFound`."""
+    def progress(self, run: str) -> str | None:
+        """Return what a run last said of its progress, scrubbed. Raises `RunNotFound`."""
         with self._database.reading() as transaction:
             look_at(transaction, run)
-            own = (
-                sa.select(runs.c.input_id, runs.c.output_id, runs.c.progress)
-                .where(runs.c.id == run)
-                .subquery()
-            )
-            counts = (
-                _count(steps.c.run_id == run, steps).label("steps"),
-                _count(runs.c.parent_id == run, runs).label("children"),
-                _size_of(own.c.input_id).label("input_bytes"),
-                _size_of(own.c.output_id).label("output_bytes"),
-                own.c.progress,
-            )
-            [found] = transaction.rows(sa.select(*counts).select_from(own))
-        return Extent(
-            steps=found.steps,
-            children=found.children,
-            input_bytes=found.input_bytes,
-            output_bytes=found.output_bytes,
-            progress=found.progress,
-        )
+            found: str | None = transaction.value(sa.select(runs.c.progress).where(runs.c.id == run))
+        return found
 
     def load(self) -> Load:
         """Count what is live, by indexes of live runs and open work alone."""
@@ -147,14 +118,6 @@ class Pages:
                 work=dict(sorted(kinds.items())),
                 oldest_queued=moment(transaction.value(oldest)),
             )
-
-
-def _count(where: sa.ColumnElement[bool], table: sa.Table) -> sa.ScalarSelect[int]:
-    return sa.select(sa.func.count()).select_from(table).where(where).scalar_subquery()
-
-
-def _size_of(reference: sa.ColumnElement[Any]) -> sa.ScalarSelect[int]:
-    return sa.select(blobs.c.size).where(blobs.c.id == reference).scalar_subquery()
 
 
 def _page(wanted: sa.Select[Any], table: sa.Table, after: Place | None, limit: int) -> sa.Select[Any]:

@@ -9,6 +9,7 @@ from typing import Literal, Protocol, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from afterrun.runs import Attempt, Effect, Message, Run, Step
+from afterrun.runs.contents import Display
 from afterrun.runs.pages import Asked
 
 Row_co = TypeVar("Row_co", covariant=True)
@@ -263,6 +264,11 @@ class PayloadAnswer(Answer):
     bytes: int
     display: str | None
 
+    @classmethod
+    def of(cls, display: Display | None) -> Self | None:
+        """Read what may be shown; of nothing, nothing."""
+        return None if display is None else cls(bytes=display.size, display=display.text)
+
 
 class RunDetail(RunAnswer):
     """A run, how much it has, and what it waits to be told."""
@@ -272,6 +278,7 @@ class RunDetail(RunAnswer):
     progress: str | None = Field(description="What it last said of its progress, scrubbed.")
     steps: int
     children: int
+    work: dict[str, int] = Field(description="Its open work by kind: what keeps it from going.")
     questions: Sequence[QuestionAnswer] = Field(description="At most 20 that nobody has answered.")
     in_doubt: Sequence[EffectAnswer] = Field(description="At most 20 effects that somebody has to settle.")
 

@@ -108,16 +108,17 @@ class StoreDesk:
         return RunsAnswer.of(found, limit=ask.limit)
 
     def view(self, run: str) -> RunDetail:
-        """Return a run as it is now, without any payload."""
-        found, extent = self._store.get(run), self._store.pages.extent(run)
+        """Return a run as it is now; of its payloads, what may be shown."""
+        seen = self._store.view(run)
         asked = [*self._pending(run, "approval"), *self._pending(run, "decision")]
         return RunDetail(
-            **RunAnswer.of(found).model_dump(),
-            input=_payload(extent.input_bytes),
-            output=_payload(extent.output_bytes),
-            progress=extent.progress,
-            steps=extent.steps,
-            children=extent.children,
+            **RunAnswer.of(seen.run).model_dump(),
+            input=PayloadAnswer.of(self._store.input_display_of(run)),
+            output=PayloadAnswer.of(self._store.output_display_of(run)),
+            progress=self._store.pages.progress(run),
+            steps=seen.parts["steps"],
+            children=seen.children,
+            work={kind.value: count for kind, count in seen.work.items()},
             questions=[QuestionAnswer.of(part) for part in asked],
             in_doubt=[EffectAnswer.of(part) for part in self._store.pages.in_doubt(run, limit=SHOWN)],
         )
@@ -225,10 +226,6 @@ class StoreDesk:
             self._store.approvals.reject(question, by=ask.by)
         else:
             raise UsageError("the choice of an approval is approve or reject")
-
-
-def _payload(size: int | None) -> PayloadAnswer | None:
-    return None if size is None else PayloadAnswer(bytes=size, display=None)
 
 
 def _place(after: str | None) -> Place | None:

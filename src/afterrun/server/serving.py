@@ -76,6 +76,7 @@ def server_of(app: ASGIApp) -> Server:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="critical",  # what a client sends is no news; what goes wrong inside the guard tells
             access_log=False,
             server_header=False,
             proxy_headers=False,
