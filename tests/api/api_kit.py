@@ -38,17 +38,20 @@ class QueueingHost:
     policy: Policy = field(default_factory=lambda: Policy(keep_for=timedelta(days=30)))
     backups: Path | None = None
     nudges: int = 0
+    ready: bool = True
 
     @cached_property
     def app(self) -> ASGIApp:
-        return api(self, token=TOKEN)
+        return self.guarded(TOKEN)
+
+    def guarded(self, token: str) -> ASGIApp:
+        return api(self, token=token)
 
     def nudge(self) -> None:
         self.nudges += 1
 
     def status(self) -> Status:
-        load = self.store.pages.load()
-        return Status(ready=True, counts=load.runs, moments={"oldest_queued_at": load.oldest_queued})
+        return Status(ready=self.ready, counts={"finished": 0}, moments={"started_at": None})
 
     def plan(self, policy: Policy) -> Report:
         with self._retention() as retention:

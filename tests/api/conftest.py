@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from afterrun.runs import RunStore, sqlite
+from afterrun.runs.keys import VARIABLE
 from api.api_kit import Caller, QueueingHost
+from runs.runs_kit import KEYS
 
 
 @pytest.fixture(autouse=True)
@@ -17,10 +20,24 @@ def _volatile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite, "SETTINGS", (*sqlite.SETTINGS, "synchronous = OFF"))
 
 
+@pytest.fixture(autouse=True)
+def _sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give every store of a test its key, as an application's environment does."""
+    monkeypatch.setenv(VARIABLE, KEYS.text())
+
+
+@pytest.fixture(scope="session")
+def _empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Make an empty store once: its migrations take longer than most tests."""
+    path = tmp_path_factory.mktemp("empty") / "runs.sqlite"
+    RunStore.open(str(path), sealing=KEYS).close()
+    return path
+
+
 @pytest.fixture
-def host(tmp_path: Path) -> Iterator[QueueingHost]:
+def host(tmp_path: Path, _empty_store: Path) -> Iterator[QueueingHost]:
     """Give a host over an empty store, with a folder for backups."""
-    location = str(tmp_path / "runs.sqlite")
+    location = str(shutil.copy(_empty_store, tmp_path / "runs.sqlite"))
     backups = tmp_path / "backups"
     backups.mkdir()
     with RunStore.open(location) as store:

@@ -24,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
 
 from afterrun.runs import RunStore
 from api.api_kit import BEARER, QueueingHost
+from runs.runs_kit import KEYS
 
 SOAK: Final = os.environ.get("AFTERRUN_SOAK") == "1"
 EXAMPLES: Final = 500 if SOAK else 5
@@ -41,7 +42,7 @@ FEWEST: Final = 16
 def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueingHost]:
     """Give a host whose store has a few runs."""
     folder = tmp_path_factory.mktemp("fuzzed")
-    with RunStore.open(str(folder / "runs.sqlite")) as store:
+    with RunStore.open(str(folder / "runs.sqlite"), sealing=KEYS) as store:
         run = store.create("known", content=b"1").run.id
         store.start(run)
         store.steps.complete(store.steps.start(run, "think"), output=b"2")

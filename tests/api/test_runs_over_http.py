@@ -92,7 +92,21 @@ def test_a_page_has_bounds(caller: Caller, query: dict[str, str | int]) -> None:
     assert caller.get("/v1/runs", **query).status_code == 422
 
 
-def test_a_view_has_sizes_and_counts_and_no_payload(caller: Caller, host: QueueingHost) -> None:
+def test_what_is_shown_of_a_payload_is_scrubbed(caller: Caller, host: QueueingHost) -> None:
+    """Secrets are in the exact result, and nowhere else."""
+    run = started(caller, input={"user": "me", "password": "hunter2-hunter2"})
+    host.store.start(run)
+    exact = b'{"password":"hunter2-hunter2","user":"me"}'
+    host.store.finish(run, output=exact)
+    view = caller.get(f"/v1/runs/{run}")
+    assert "hunter2" not in view.text
+    for word in ("input", "output"):
+        assert '"user"' in view.json()[word]["display"]
+        assert view.json()[word]["bytes"] == len(exact)
+    assert caller.get(f"/v1/runs/{run}/result").content == exact
+
+
+def test_a_view_has_sizes_and_counts_and_no_payload_of_steps(caller: Caller, host: QueueingHost) -> None:
     """What a run began and ended with is told by its bytes; the exact result has its own address."""
     run = started(caller, input="a secret of mine")
     store = host.store
@@ -266,7 +280,11 @@ def test_the_state_has_counts_and_moments_alone(caller: Caller, host: QueueingHo
     told = answer.json()
     assert set(told) == {"ready", "counts", "moments"}
     assert all(isinstance(count, int) for count in told["counts"].values())
-    assert told["counts"]["queued"] == 1
+    assert (told["counts"]["runs_queued"], told["counts"]["open_lease"], told["counts"]["finished"]) == (
+        1,
+        1,
+        0,
+    )
     for private in (run, host.location, "secret", "greet", "runner", "key", "4711"):
         assert private not in json.dumps(told)
 
@@ -280,3 +298,19 @@ def test_a_retry_of_a_step_is_one_step(caller: Caller, host: QueueingHost) -> No
     assert again == Attempt(run, 1, 1, 2)
     [step] = caller.get(f"/v1/runs/{run}/steps").json()["steps"]
     assert (step["attempt"], step["status"], step["ended_at"]) == (1, "failed", None)
+
+
+def test_a_message_comes_once_by_its_key(caller: Caller, host: QueueingHost) -> None:
+    """It wakes a run that waits; the same key with other words is refused, and so is a run that has ended."""
+    run = started(caller)
+    host.store.start(run)
+    host.store.wait(run)
+    body = {"content": {"go": True}, "sender": "a friend", "key": "1"}
+    first = caller.post(f"/v1/runs/{run}/messages", body)
+    assert (first.status_code, first.json()["number"], first.json()["read_at"]) == (200, 1, None)
+    assert caller.post(f"/v1/runs/{run}/messages", body).json() == first.json()
+    assert host.store.get(run).status is RunStatus.QUEUED
+    assert caller.post(f"/v1/runs/{run}/messages", {**body, "content": 1}).status_code == 409
+    host.store.cancel_tree(run, reason="x")
+    assert caller.post(f"/v1/runs/{run}/messages", {"content": 1}).status_code == 409
+    assert "friend" not in caller.get(f"/v1/runs/{run}").text

@@ -196,6 +196,8 @@ def test_a_bug_is_a_sentence(host: QueueingHost, caplog: pytest.LogCaptureFixtur
         "type": "http",
         "method": "GET",
         "path": "/v1/state",
+        "raw_path": b"/v1/state",
+        "query_string": b"",
         "headers": [HERE, KEY],
     }
     anyio.run(guard, scope, receive, send)

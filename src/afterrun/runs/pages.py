@@ -13,11 +13,13 @@ import sqlalchemy as sa
 from afterrun.core.times import to_datetime
 from afterrun.runs.access import look_at
 from afterrun.runs.database import Database
-from afterrun.runs.schema import approvals, attempts, blobs, decisions, obligations, runs, steps
+from afterrun.runs.effect_rows import ORDER, Effect, effects_of
+from afterrun.runs.schema import approvals, attempts, decisions, obligations, runs, steps
+from afterrun.runs.side_tables import effects
 from afterrun.runs.steps import CURRENT_ATTEMPT, STEP_COLUMNS, step_of
 from afterrun.runs.trees import scope_of
 from afterrun.runs.views import COLUMNS, Run, Step, moment, runs_of
-from afterrun.runs.words import LIVE
+from afterrun.runs.words import LIVE, EffectStatus
 
 QuestionKind = Literal["approval", "decision"]
 Place = tuple[int, int]
@@ -37,16 +39,6 @@ class Asked:
     answer: str | None
     asked_at: datetime
     ended_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
-    """How much a run has, and the bytes of what it began and ended with, where there is any."""
-
-    steps: int
-    children: int
-    input_bytes: int | None
-    output_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,24 +87,21 @@ class Pages:
             look_at(transaction, run)
             return list(_asked(kind, transaction.rows(_page(wanted, table, after, limit))))
 
-    def extent(self, run: str) -> Extent:
-        """Say how much a run has. Raises `RunNotFound`."""
+    def in_doubt(self, run: str, *, limit: int) -> list[Effect]:
+        """Return the first effects of a run that somebody has to settle. Raises `RunNotFound`."""
+        wanted = sa.select(effects).where(
+            effects.c.run_id == run, effects.c.status == EffectStatus.AMBIGUOUS, effects.c.ended_at.is_(None)
+        )
         with self._database.reading() as transaction:
             look_at(transaction, run)
-            own = sa.select(runs.c.input_id, runs.c.output_id).where(runs.c.id == run).subquery()
-            counts = (
-                _count(steps.c.run_id == run, steps).label("steps"),
-                _count(runs.c.parent_id == run, runs).label("children"),
-                _size_of(own.c.input_id).label("input_bytes"),
-                _size_of(own.c.output_id).label("output_bytes"),
-            )
-            [found] = transaction.rows(sa.select(*counts).select_from(own))
-        return Extent(
-            steps=found.steps,
-            children=found.children,
-            input_bytes=found.input_bytes,
-            output_bytes=found.output_bytes,
-        )
+            return effects_of(transaction.rows(wanted.order_by(*ORDER).limit(limit)))
+
+    def progress(self, run: str) -> str | None:
+        """Return what a run last said of its progress, scrubbed. Raises `RunNotFound`."""
+        with self._database.reading() as transaction:
+            look_at(transaction, run)
+            found: str | None = transaction.value(sa.select(runs.c.progress).where(runs.c.id == run))
+        return found
 
     def load(self) -> Load:
         """Count what is live, by indexes of live runs and open work alone."""
@@ -129,14 +118,6 @@ class Pages:
                 work=dict(sorted(kinds.items())),
                 oldest_queued=moment(transaction.value(oldest)),
             )
-
-
-def _count(where: sa.ColumnElement[bool], table: sa.Table) -> sa.ScalarSelect[int]:
-    return sa.select(sa.func.count()).select_from(table).where(where).scalar_subquery()
-
-
-def _size_of(reference: sa.ColumnElement[Any]) -> sa.ScalarSelect[int]:
-    return sa.select(blobs.c.size).where(blobs.c.id == reference).scalar_subquery()
 
 
 def _page(wanted: sa.Select[Any], table: sa.Table, after: Place | None, limit: int) -> sa.Select[Any]:

@@ -8,7 +8,8 @@ from typing import Literal, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from afterrun.runs import Attempt, Run, Step
+from afterrun.runs import Attempt, Effect, Message, Run, Step
+from afterrun.runs.contents import Display
 from afterrun.runs.pages import Asked
 
 Row_co = TypeVar("Row_co", covariant=True)
@@ -200,11 +201,73 @@ class QuestionsAnswer(Answer):
         return cls(questions=[QuestionAnswer.of(part) for part in asked], next=after)
 
 
+class EffectAnswer(Answer):
+    """An effect as it stands: ``ambiguous`` is one of which nobody knows whether it happened."""
+
+    generation: int
+    number: int
+    name: str
+    status: str
+
+    @classmethod
+    def of(cls, effect: Effect) -> Self:
+        """Read an effect."""
+        return cls(
+            generation=effect.generation,
+            number=effect.number,
+            name=effect.name,
+            status=effect.status.value,
+        )
+
+
+class EffectsAnswer(Answer):
+    """A page of effects. ``next`` is what the next page goes on after, if there may be one."""
+
+    effects: Sequence[EffectAnswer]
+    next: str | None
+
+    @property
+    def rows(self) -> Sequence[EffectAnswer]:
+        """Return what is on it."""
+        return self.effects
+
+    @classmethod
+    def of(cls, effects: Sequence[Effect], *, limit: int) -> Self:
+        """Read a page of at most ``limit`` effects."""
+        last = effects[-1] if len(effects) == limit else None
+        after = None if last is None else f"{last.generation}.{last.number}"
+        return cls(effects=[EffectAnswer.of(part) for part in effects], next=after)
+
+
+class MessageAnswer(Answer):
+    """A message to a run, and when that read it. What it says is not told."""
+
+    number: int
+    sender: str | None
+    sent_at: datetime
+    read_at: datetime | None
+
+    @classmethod
+    def of(cls, message: Message) -> Self:
+        """Read a message."""
+        return cls(
+            number=message.number,
+            sender=message.sender,
+            sent_at=message.sent_at,
+            read_at=message.consumed_at,
+        )
+
+
 class PayloadAnswer(Answer):
     """What may be shown of a payload: its bytes as a count, and text without secrets, where there is any."""
 
     bytes: int
     display: str | None
+
+    @classmethod
+    def of(cls, display: Display | None) -> Self | None:
+        """Read what may be shown; of nothing, nothing."""
+        return None if display is None else cls(bytes=display.size, display=display.text)
 
 
 class RunDetail(RunAnswer):
@@ -212,9 +275,12 @@ class RunDetail(RunAnswer):
 
     input: PayloadAnswer | None
     output: PayloadAnswer | None
+    progress: str | None = Field(description="What it last said of its progress, scrubbed.")
     steps: int
     children: int
+    work: dict[str, int] = Field(description="Its open work by kind: what keeps it from going.")
     questions: Sequence[QuestionAnswer] = Field(description="At most 20 that nobody has answered.")
+    in_doubt: Sequence[EffectAnswer] = Field(description="At most 20 effects that somebody has to settle.")
 
 
 class CancelledAnswer(Answer):

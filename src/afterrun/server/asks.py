@@ -73,6 +73,16 @@ class MessageAsk(Ask):
     key: Key | None = Field(None, description="The same key is the same message, however often it is sent.")
 
 
+class SettleAsk(Ask):
+    """Say what became of an effect in doubt. Without a number, the one effect in doubt is meant."""
+
+    applied: bool = Field(description="Whether it happened: somebody looked outside.")
+    by: Label = Field(description="Who looked.")
+    generation: Number | None = Field(None, description="The generation that began it.")
+    number: Number | None = Field(None, description="The effect's number in it.")
+    receipt: JsonValue = Field(None, description="What the outside answered, if it happened.")
+
+
 class PolicyAsk(Ask):
     """A policy for the server's own store; without one, that of the server's settings."""
 
@@ -147,6 +157,10 @@ class PartsAsk(Ask):
     after: Annotated[str, StringConstraints(pattern=PLACE_PATTERN)] | None = Field(
         None, description="The `next` of the page before."
     )
+
+
+class EffectsAsk(PartsAsk):
+    """A page of the effects of a run."""
 
 
 class QuestionsAsk(PartsAsk):

@@ -25,13 +25,24 @@ from pydantic import JsonValue, ValidationError
 
 from afterrun.config import PolicyText
 from afterrun.core.errors import UsageError
-from afterrun.server.answers import Page, QuestionAnswer, RunAnswer, RunDetail, StateAnswer, StepAnswer
+from afterrun.server.answers import (
+    EffectAnswer,
+    MessageAnswer,
+    Page,
+    QuestionAnswer,
+    RunAnswer,
+    RunDetail,
+    StateAnswer,
+    StepAnswer,
+)
 from afterrun.server.asks import (
     MOST,
     Ask,
     BackupAsk,
     CancelAsk,
     DecideAsk,
+    EffectsAsk,
+    MessageAsk,
     PageAsk,
     PartsAsk,
     PolicyAsk,
@@ -40,6 +51,7 @@ from afterrun.server.asks import (
     ReclaimAsk,
     RunsAsk,
     RunStatusWord,
+    SettleAsk,
     StartAsk,
     SweepAsk,
     faults_of,
@@ -133,6 +145,23 @@ class Client:
         """Answer the approval of a run that waits for one, or that with a number."""
         choice = "approve" if yes else "reject"
         return self._desk.decide(run, _ask(DecideAsk, kind="approval", choice=choice, by=by, number=number))
+
+    def message(
+        self, run: str, content: JsonValue, *, sender: str | None = None, key: str | None = None
+    ) -> MessageAnswer:
+        """Send a JSON value to a run. The same key is the same message, however often it is sent."""
+        return self._desk.message(run, _ask(MessageAsk, content=content, sender=sender, key=key))
+
+    def effects(self, run: str) -> Iterator[EffectAnswer]:
+        """Yield the effects of a run, a page at a time."""
+        return _paged(lambda after: self._desk.effects(run, _ask(EffectsAsk, after=after, limit=MOST)))
+
+    def settle(
+        self, run: str, *, applied: bool, by: str, number: int | None = None, receipt: JsonValue = None
+    ) -> EffectAnswer:
+        """Say what became of the effect of a run that is in doubt, or of that with a number."""
+        ask = _ask(SettleAsk, applied=applied, by=by, number=number, receipt=receipt)
+        return self._desk.settle(run, ask)
 
     def resume(self, run: str) -> RunAnswer:
         """Let a run go on that failed, parked or waits."""

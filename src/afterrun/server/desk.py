@@ -9,10 +9,13 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from afterrun.core.errors import UsageError
-from afterrun.runs import NotFound, Question, RunStatus, RunStore, WrongState
+from afterrun.runs import Effect, NotFound, Question, RunStatus, RunStore, WrongState
 from afterrun.runs.pages import Asked, Place, QuestionKind
 from afterrun.server.answers import (
     CancelledAnswer,
+    EffectAnswer,
+    EffectsAnswer,
+    MessageAnswer,
     PayloadAnswer,
     QuestionAnswer,
     QuestionsAnswer,
@@ -25,10 +28,13 @@ from afterrun.server.answers import (
 from afterrun.server.asks import (
     CancelAsk,
     DecideAsk,
+    EffectsAsk,
+    MessageAsk,
     PageAsk,
     PartsAsk,
     QuestionsAsk,
     RunsAsk,
+    SettleAsk,
     StartAsk,
 )
 from afterrun.server.payload import dump
@@ -64,6 +70,15 @@ class Desk(Protocol):
     def decide(self, run: str, ask: DecideAsk) -> QuestionAnswer:
         """Answer what it asked."""
 
+    def message(self, run: str, ask: MessageAsk) -> MessageAnswer:
+        """Send it a message."""
+
+    def effects(self, run: str, ask: EffectsAsk) -> EffectsAnswer:
+        """Return a page of its effects."""
+
+    def settle(self, run: str, ask: SettleAsk) -> EffectAnswer:
+        """Say what became of an effect in doubt."""
+
     def resume(self, run: str) -> RunAnswer:
         """Let a run go on that failed, parked or waits."""
 
@@ -93,16 +108,19 @@ class StoreDesk:
         return RunsAnswer.of(found, limit=ask.limit)
 
     def view(self, run: str) -> RunDetail:
-        """Return a run as it is now, without any payload."""
-        found, extent = self._store.get(run), self._store.pages.extent(run)
+        """Return a run as it is now; of its payloads, what may be shown."""
+        seen = self._store.view(run)
         asked = [*self._pending(run, "approval"), *self._pending(run, "decision")]
         return RunDetail(
-            **RunAnswer.of(found).model_dump(),
-            input=_payload(extent.input_bytes),
-            output=_payload(extent.output_bytes),
-            steps=extent.steps,
-            children=extent.children,
+            **RunAnswer.of(seen.run).model_dump(),
+            input=PayloadAnswer.of(self._store.input_display_of(run)),
+            output=PayloadAnswer.of(self._store.output_display_of(run)),
+            progress=self._store.pages.progress(run),
+            steps=seen.parts["steps"],
+            children=seen.children,
+            work={kind.value: count for kind, count in seen.work.items()},
             questions=[QuestionAnswer.of(part) for part in asked],
+            in_doubt=[EffectAnswer.of(part) for part in self._store.pages.in_doubt(run, limit=SHOWN)],
         )
 
     def steps(self, run: str, ask: PartsAsk) -> StepsAnswer:
@@ -137,6 +155,27 @@ class StoreDesk:
         [now] = self._store.pages.questions(run, kind=ask.kind, pending=False, after=before, limit=1)
         return QuestionAnswer.of(now)
 
+    def message(self, run: str, ask: MessageAsk) -> MessageAnswer:
+        """Send it a message: it is in the store when this returns, and wakes a run that waits."""
+        content = dump("message", ask.content)
+        sent = self._store.messages.send(run, content, sender=ask.sender, key=ask.key)
+        self._nudge()
+        return MessageAnswer.of(sent)
+
+    def effects(self, run: str, ask: EffectsAsk) -> EffectsAnswer:
+        """Return a page of its effects."""
+        found = self._store.effects.of(run, after=_place(ask.after), limit=ask.limit)
+        return EffectsAnswer.of(found, limit=ask.limit)
+
+    def settle(self, run: str, ask: SettleAsk) -> EffectAnswer:
+        """Say what became of an effect in doubt; the run goes on if it waits."""
+        receipt = dump("receipt", ask.receipt) if ask.applied else None
+        settled = self._store.effects.settle(
+            self._effect(run, ask), applied=ask.applied, by=ask.by, receipt=receipt
+        )
+        self._nudge()
+        return EffectAnswer.of(settled)
+
     def resume(self, run: str) -> RunAnswer:
         """Let a run go on that failed, parked or waits; one that is queued already stays so."""
         found = self._store.resume(run)
@@ -167,6 +206,17 @@ class StoreDesk:
             )
         return Question(run, waiting[0].generation, waiting[0].number)
 
+    def _effect(self, run: str, ask: SettleAsk) -> Effect:
+        """Return the effect that is meant: the named one, or the one in doubt."""
+        if ask.number is not None:
+            return self._store.effects.get(run, ask.generation or self._store.get(run).generation, ask.number)
+        doubted = self._store.pages.in_doubt(run, limit=2)
+        if not doubted:
+            raise NotFound("the run has no effect in doubt")
+        if len(doubted) > 1:
+            raise UsageError("the run has more than one effect in doubt: say the number of the one you mean")
+        return doubted[0]
+
     def _answer(self, question: Question, ask: DecideAsk) -> None:
         if ask.kind == "decision":
             self._store.decisions.decide(question, ask.choice, by=ask.by)
@@ -176,10 +226,6 @@ class StoreDesk:
             self._store.approvals.reject(question, by=ask.by)
         else:
             raise UsageError("the choice of an approval is approve or reject")
-
-
-def _payload(size: int | None) -> PayloadAnswer | None:
-    return None if size is None else PayloadAnswer(bytes=size, display=None)
 
 
 def _place(after: str | None) -> Place | None:

@@ -90,6 +90,7 @@ class Engine:
     def stop(self) -> None:
         """Take no more work, hand off what runs, and return from `run_until_stopped`."""
         self._stopping = True
+        self._upkeep.stop()
         self.nudge()
 
     def nudge(self) -> None:

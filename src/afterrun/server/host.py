@@ -33,6 +33,10 @@ class Host(Protocol):
     """
 
     @property
+    def ready(self) -> bool:
+        """Say whether it takes work."""
+
+    @property
     def store(self) -> RunStore:
         """Return the open store."""
 

@@ -131,8 +131,9 @@ class ServerFolder:
 
 def private_folder(path: Path) -> None:
     """Make a folder that nobody else can look into. Raises `Refused` for one that others can, or a link."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=PRIVATE)
-    path.mkdir(exist_ok=True, mode=PRIVATE)
+    for folder in (*reversed(path.parents), path):
+        if not folder.exists():
+            folder.mkdir(exist_ok=True, mode=PRIVATE)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode):
         raise Refused("rights", f"{path} is no folder of its own: a server needs one")

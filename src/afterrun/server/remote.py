@@ -24,6 +24,9 @@ from afterrun.runs import NotFound, RunError, RunNotFound, WrongState
 from afterrun.server.answers import (
     Answer,
     CancelledAnswer,
+    EffectAnswer,
+    EffectsAnswer,
+    MessageAnswer,
     ProblemAnswer,
     QuestionAnswer,
     QuestionsAnswer,
@@ -38,6 +41,8 @@ from afterrun.server.asks import (
     Ask,
     CancelAsk,
     DecideAsk,
+    EffectsAsk,
+    MessageAsk,
     PageAsk,
     PartsAsk,
     PolicyAsk,
@@ -45,6 +50,7 @@ from afterrun.server.asks import (
     QuestionsAsk,
     ReclaimAsk,
     RunsAsk,
+    SettleAsk,
     StartAsk,
     SweepAsk,
 )
@@ -142,6 +148,18 @@ class RemoteDesk:
     def decide(self, run: str, ask: DecideAsk) -> QuestionAnswer:
         """Answer what it asked."""
         return self._post(f"{_of(run)}/decide", ask, QuestionAnswer)
+
+    def message(self, run: str, ask: MessageAsk) -> MessageAnswer:
+        """Send it a message: it is in the store when this returns, and wakes a run that waits."""
+        return self._post(f"{_of(run)}/messages", ask, MessageAnswer)
+
+    def effects(self, run: str, ask: EffectsAsk) -> EffectsAnswer:
+        """Return a page of its effects."""
+        return self._get(f"{_of(run)}/effects", EffectsAnswer, ask)
+
+    def settle(self, run: str, ask: SettleAsk) -> EffectAnswer:
+        """Say what became of an effect in doubt."""
+        return self._post(f"{_of(run)}/settle", ask, EffectAnswer)
 
     def resume(self, run: str) -> RunAnswer:
         """Let a run go on that failed, parked or waits."""

@@ -13,7 +13,8 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from afterrun.core.errors import Refused, UsageError
-from afterrun.server.http.connections import MAX_HEAD, Connection
+from afterrun.server.http.connections import Connection
+from afterrun.server.http.guard import MAX_HEAD
 from afterrun.server.places import CLOSED
 
 UNIX: Final = "unix"
@@ -61,9 +62,13 @@ class Server(uvicorn.Server):
         """Leave signals to the command."""
         return nullcontext()
 
+    def end(self) -> None:
+        """Take no more requests, and return from ``serve`` when those that run are answered."""
+        self.should_exit = True
+
 
 def server_of(app: ASGIApp) -> Server:
-    """Return a server for an application: await its ``serve``, and set ``should_exit`` to end it."""
+    """Return a server for an application: await its ``serve``, and `Server.end` it."""
     return Server(
         uvicorn.Config(
             app,
@@ -71,6 +76,7 @@ def server_of(app: ASGIApp) -> Server:
             ws="none",
             lifespan="off",
             log_config=None,
+            log_level="critical",  # what a client sends is no news; what goes wrong inside the guard tells
             access_log=False,
             server_header=False,
             proxy_headers=False,

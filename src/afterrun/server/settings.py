@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -67,3 +67,12 @@ class EngineSettings:
             raise UsageError("a server needs a runner with a slot, and remembers no fewer than zero runs")
         if self.lease < timedelta(seconds=1):
             raise UsageError("the lease of a server is a second at least")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outside:
+    """How a server is reached: where it listens, by which names, and the file of its token."""
+
+    listen: str
+    hosts: Sequence[str] = ()
+    token_file: Path | None = None

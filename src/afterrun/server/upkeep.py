@@ -9,7 +9,7 @@ from typing import Final
 
 from afterrun.core.policy import Policy
 from afterrun.core.report import Report
-from afterrun.core.space import Reclaim
+from afterrun.core.space import Reclaim, ReclaimOptions
 from afterrun.core.sweep import Budget
 from afterrun.core.times import to_datetime
 from afterrun.hosting import Opening, scheduled
@@ -41,7 +41,7 @@ class Upkeep:
             opening=Opening(profile=PROFILE, state=settings.state, always=settings.approve),
             observer=self._told,
         )
-        self._started = False
+        self._started = self._stopping = False
 
     def start(self) -> None:
         """Start to sweep, as after every start-up."""
@@ -54,7 +54,8 @@ class Upkeep:
             self.sweeps.request(reason)
 
     def stop(self) -> None:
-        """Start no sweep any more, and tell a running one to end after its batch."""
+        """Start no sweep any more, and tell one that runs to end after its batch, also a person's."""
+        self._stopping = True
         if self._started:
             self.sweeps.stop()
 
@@ -85,21 +86,23 @@ class Upkeep:
 
     def prune(self, policy: Policy, *, budget: Budget, backup: BackupOrder | None) -> Report:
         """Remove at a person's word."""
-        options = SweepOptions(budget=budget)
+        options = SweepOptions(budget=budget, gate=self._goes_on)
         with self._command() as retention:
             return retention.prune(policy, options=options, backup=backup)
 
     def sweep(self, policy: Policy, *, budget: Budget, approve: str | None) -> Report:
         """Run one automatic sweep now."""
         with self._command() as retention:
-            return retention.sweep(
-                policy, options=SweepOptions(budget=budget), approve=approve, always=self._settings.approve
-            )
+            options = SweepOptions(budget=budget, gate=self._goes_on)
+            always = self._settings.approve
+            return retention.sweep(policy, options=options, approve=approve, always=always)
 
     def reclaim(self, *, apply: bool) -> Reclaim:
         """Give space back, or say what could be given back."""
         with self._command() as retention:
-            return retention.reclaim() if apply else retention.survey_space()
+            if not apply:
+                return retention.survey_space()
+            return retention.reclaim(ReclaimOptions(gate=self._goes_on))
 
     @contextmanager
     def _command(self) -> Iterator[Retention]:
@@ -110,6 +113,9 @@ class Upkeep:
             Retention(self._settings.store, profile=PROFILE, state=self._settings.state) as retention,
         ):
             yield retention
+
+    def _goes_on(self) -> bool:
+        return not self._stopping
 
     def _told(self, outcome: Outcome) -> None:
         self._last = outcome

@@ -16,9 +16,6 @@ MOST: Final = 256
 SECONDS: Final = 10.0
 """Within which the head of a request has to be here, counted from its first byte or from the connection."""
 
-MAX_HEAD: Final = 16 * 1024
-"""Bytes of a request's head."""
-
 
 class Connection(H11Protocol):
     """One connection. Without a whole request in time it is closed; what is no HTTP is a problem."""

@@ -21,6 +21,9 @@ HEALTH: Final = "/v1/health"
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 HOST: Final = re.compile(rb"(\[[0-9a-fA-F:.]{2,45}\]|[A-Za-z0-9._-]{1,255})(?::[0-9]{1,5})?")
+MAX_HEAD: Final = 16 * 1024
+"""Bytes of a request's head."""
+
 BEARER: Final = b"bearer "
 CLOSE: Final = (b"connection", b"close")
 SAFE: Final = (
@@ -70,6 +73,9 @@ class Guard:
         named = None if host is None else HOST.fullmatch(host)
         if named is None or named[1].lower() not in self._hosts:
             return Problem(421, "the request names a host that this server is not", kind="host")
+        size = sum(len(name) + len(value) for name, value in headers)
+        if size + len(scope["raw_path"]) + len(scope["query_string"]) > MAX_HEAD:
+            return Problem(431, f"the head of a request has at most {MAX_HEAD:,} bytes", kind="too-large")
         if scope["path"] == HEALTH and scope["method"] in ("GET", "HEAD"):
             return None
         if not self._knows(_only(headers, b"authorization")):

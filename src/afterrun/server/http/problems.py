@@ -114,7 +114,7 @@ def answer_with_problems(app: FastAPI) -> None:
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return what the OpenAPI document says of these statuses, and of those that any request may have."""
     content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemAnswer"}}}
-    every = sorted({*statuses, 400, 401, 408, 413, 421, 422, 503})
+    every = sorted({*statuses, 400, 401, 408, 413, 421, 422, 431, 503})
     return {status: {"description": HTTPStatus(status).phrase, "content": content} for status in every}
 
 

@@ -8,6 +8,9 @@ from fastapi import APIRouter, Path, Query, Response
 
 from afterrun.server.answers import (
     CancelledAnswer,
+    EffectAnswer,
+    EffectsAnswer,
+    MessageAnswer,
     QuestionAnswer,
     QuestionsAnswer,
     RunAnswer,
@@ -19,11 +22,14 @@ from afterrun.server.answers import (
 from afterrun.server.asks import (
     CancelAsk,
     DecideAsk,
+    EffectsAsk,
+    MessageAsk,
     PageAsk,
     PartsAsk,
     QuestionsAsk,
     RunId,
     RunsAsk,
+    SettleAsk,
     StartAsk,
 )
 from afterrun.server.desk import Desk
@@ -88,6 +94,11 @@ def _add_parts(router: APIRouter, desk: Desk) -> None:
         """List what a run asked."""
         return desk.questions(run, ask)
 
+    @router.get("/{run}/effects", operation_id="effects", responses=KNOWN)
+    def effects(run: Id, ask: Annotated[EffectsAsk, Query()]) -> EffectsAnswer:
+        """List the effects of a run, without requests and receipts."""
+        return desk.effects(run, ask)
+
     @router.get("/{run}/result", operation_id="result", responses=RESULT, response_class=Response)
     def result(run: Id) -> Response:
         """Return exactly what a run ended with. Nothing else here shows a payload without scrubbing it."""
@@ -107,6 +118,16 @@ def _add_changes(router: APIRouter, desk: Desk) -> None:
     def decide(run: Id, ask: DecideAsk) -> QuestionAnswer:
         """Answer what a run asked."""
         return desk.decide(run, ask)
+
+    @router.post("/{run}/messages", operation_id="message", responses=CHANGED)
+    def message(run: Id, ask: MessageAsk) -> MessageAnswer:
+        """Send a message to a run. With a key that came before, that message is the answer."""
+        return desk.message(run, ask)
+
+    @router.post("/{run}/settle", operation_id="settle", responses=CHANGED)
+    def settle(run: Id, ask: SettleAsk) -> EffectAnswer:
+        """Say what became of an effect in doubt."""
+        return desk.settle(run, ask)
 
     @router.post("/{run}/resume", operation_id="resume", responses=CHANGED)
     def resume(run: Id) -> RunAnswer:
