@@ -106,7 +106,7 @@ class Claims:
         """Queue runs that wait for a time that has come; return how many."""
 
         def due(transaction: Transaction) -> sa.Select[Any]:
-            return sa.select(runs.c.id).where(runs.c.due_at <= transaction.now).order_by(runs.c.due_at)
+            return sa.select(runs.c.id).where(runs.c.wake_at <= transaction.now).order_by(runs.c.wake_at)
 
         return self._each(due, wake)
 
@@ -114,7 +114,7 @@ class Claims:
         """Return the time at which the next run is due."""
         with self._database.reading() as transaction:
             return moment(
-                transaction.value(sa.select(sa.func.min(runs.c.due_at)).where(runs.c.due_at.is_not(None)))
+                transaction.value(sa.select(sa.func.min(runs.c.wake_at)).where(runs.c.wake_at.is_not(None)))
             )
 
     def _each(
@@ -158,7 +158,7 @@ def _begin(transaction: Transaction, claims: Sequence[Claim], owner: str, until:
     close_many(transaction, scope, Work.QUEUED, Work.WAITING)
     begun = sa.update(runs).where(runs.c.id.in_(scope))
     first = sa.func.coalesce(runs.c.started_at, now)
-    transaction.change(begun.values(status=RunStatus.RUNNING, due_at=None, started_at=first))
+    transaction.change(begun.values(status=RunStatus.RUNNING, wake_at=None, started_at=first))
 
 
 def _requeue(transaction: Transaction, run: Run) -> bool:

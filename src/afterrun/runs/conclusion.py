@@ -85,7 +85,9 @@ def _settle(_: Dialect) -> sa.Update:
 def _end(_: Dialect) -> sa.Update:
     output = sa.bindparam("output", type_=runs.c.output_id.type)
     ended = {"status": _word(RunStatus.COMPLETED), "output_id": output, "ended_at": MOMENT}
-    return sa.update(runs).where(runs.c.id == RUN).values({**ended, "reason": sa.null(), "due_at": sa.null()})
+    return (
+        sa.update(runs).where(runs.c.id == RUN).values({**ended, "reason": sa.null(), "wake_at": sa.null()})
+    )
 
 
 def _word(word: str) -> sa.ColumnElement[str]:

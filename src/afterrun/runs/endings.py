@@ -157,7 +157,7 @@ def end_runs(
     _bury_keys(transaction, live, status, output)
     ended = sa.update(runs).where(runs.c.id.in_(scope), runs.c.ended_at.is_(None))
     values = {"status": status, "reason": reason, "output_id": output, "ended_at": transaction.now}
-    values["due_at"] = None
+    values["wake_at"] = None
     transaction.change(ended.values(values))
     return count  # a driver counts no rows of a statement that begins with a common table expression
 

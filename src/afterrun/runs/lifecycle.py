@@ -45,7 +45,7 @@ def start(transaction: Transaction, run: str, *, epoch: int | None = None) -> Ru
 def begin(transaction: Transaction, run: Run) -> None:
     """Let a run go on whose tree is held and that may."""
     first = {} if run.started_at else {"started_at": transaction.now}
-    change_run(transaction, run.id, status=RunStatus.RUNNING, due_at=None, **first)
+    change_run(transaction, run.id, status=RunStatus.RUNNING, wake_at=None, **first)
     close_work(transaction, run, Work.QUEUED, Work.WAITING)
 
 
@@ -59,7 +59,7 @@ def rest(transaction: Transaction, run: str, status: RunStatus, *, epoch: int | 
 
 def lay_aside(transaction: Transaction, run: Run, status: RunStatus, *, due: Instant | None = None) -> None:
     """Let a run whose tree is held park or wait, until ``due`` at the latest."""
-    change_run(transaction, run.id, status=status, due_at=due)
+    change_run(transaction, run.id, status=status, wake_at=due)
     let_go(transaction, run)
     open_work(transaction, run, Work.WAITING)
 
@@ -75,7 +75,7 @@ def wake(transaction: Transaction, run: Run) -> bool:
     """Queue a run that waits; say whether it did. Its tree is held."""
     if run.status is not RunStatus.WAITING:
         return False
-    change_run(transaction, run.id, status=RunStatus.QUEUED, due_at=None)
+    change_run(transaction, run.id, status=RunStatus.QUEUED, wake_at=None)
     close_work(transaction, run, Work.WAITING)
     open_work(transaction, run, Work.QUEUED)
     return True
@@ -146,7 +146,7 @@ def go_on(transaction: Transaction, run: str) -> Run:
         return found
     expect(found, (*RESTING, *RESUMABLE), "go on")
     refuse(lineage_block(transaction, run))
-    change_run(transaction, run, status=RunStatus.QUEUED, due_at=None)
+    change_run(transaction, run, status=RunStatus.QUEUED, wake_at=None)
     close_work(transaction, found, Work.WAITING)
     open_work(transaction, found, Work.QUEUED)
     return look_at(transaction, run)

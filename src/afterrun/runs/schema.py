@@ -98,7 +98,7 @@ runs = table(
     number("created_at"),
     number("started_at", null=True),
     number("ended_at", null=True),
-    number("due_at", null=True),  # when a run that waits is queued at the latest
+    number("wake_at", null=True),  # when a run that waits is queued at the latest
     text("progress", null=True),
     text("recipient", null=True),  # who gets the result
     one_of("status", RunStatus),
@@ -112,7 +112,7 @@ runs = table(
     some("ix_runs_live", "root_id", "ended_at IS NULL"),
     some("ix_runs_queued", "id", f"status = '{RunStatus.QUEUED}'"),
     where_set("ix_runs_ended_at", "ended_at"),
-    where_set("ix_runs_due_at", "due_at"),
+    where_set("ix_runs_wake_at", "wake_at"),
     where_set("ix_runs_parent_id", "parent_id"),
     where_set("ix_runs_restart_of", "restart_of"),
     where_set("ix_runs_continuation_of", "continuation_of"),

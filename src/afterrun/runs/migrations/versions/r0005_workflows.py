@@ -14,7 +14,7 @@ down_revision = "0004"
 
 KINDS: Final = ("step", "effect", "child", "decide", "sleep", "receive", "update")
 COLUMNS: Final = (
-    ("runs", "due_at", Number),
+    ("runs", "wake_at", Number),
     ("runs", "progress", sa.Text()),
     ("runs", "recipient", sa.Text()),
     ("decisions", "step", Number),
@@ -47,8 +47,8 @@ def upgrade() -> None:
         f"ALTER TABLE {steps} ADD COLUMN kind TEXT DEFAULT 'step' NOT NULL "
         f"CONSTRAINT ck_steps_kind CHECK (kind IN ({listed}))"
     )
-    due = sa.text("due_at IS NOT NULL")
+    due = sa.text("wake_at IS NOT NULL")
     op.create_index(
-        "ix_runs_due_at", "runs", ["due_at"], schema=schema, sqlite_where=due, postgresql_where=due
+        "ix_runs_wake_at", "runs", ["wake_at"], schema=schema, sqlite_where=due, postgresql_where=due
     )
     metadata.create_all(bind, checkfirst=False)
