@@ -71,7 +71,7 @@ LATER = {"wake_at", "progress", "recipient", "kind"}
 
 def _without(table: sa.Table, names: set[str]) -> sa.Table:
     """Return a table without some of its columns."""
-    kept = (sa.Column(column.name) for column in table.columns if column.name not in names)
+    kept: list[sa.Column[Any]] = [sa.Column(part.name) for part in table.columns if part.name not in names]
     return sa.Table(table.name, sa.MetaData(), *kept)
 
 
