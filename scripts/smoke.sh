@@ -38,6 +38,7 @@ import afterrun
 for tool in ("pytest", "hypothesis", "psutil"):
     assert importlib.util.find_spec(tool) is None, f"{tool} is no base dependency"
 
+SERVER = ("fastapi", "starlette", "uvicorn", "httpx", "h11")
 names = [m.name for m in pkgutil.walk_packages(afterrun.__path__, "afterrun.")]
 without = []
 for name in names:
@@ -46,9 +47,11 @@ for name in names:
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as missing:  # what an extra brings is only missed where it is used
-        assert missing.name == "psycopg" and "postgres" in name, f"{name} needs {missing.name}"
-        without.append(name)
-assert without, "nothing needs psycopg any more: take the extra away"
+        place = "postgres" if missing.name == "psycopg" else "serv"
+        assert missing.name in ("psycopg", *SERVER) and place in name, f"{name} needs {missing.name}"
+        without.append(missing.name)
+assert "psycopg" in without, "nothing needs psycopg any more: take the extra away"
+assert set(SERVER) & set(without), "nothing needs the extra of the server any more: take it away"
 
 for name in getattr(afterrun, "__all__", ()):
     getattr(afterrun, name)
@@ -65,6 +68,18 @@ code=$?
 set -e
 case "$code $said" in
 2*"pip install 'afterrun[postgres]'"*) ;;
+*) echo "unexpected: $code $said"; exit 1 ;;
+esac
+echo "smoke: runs are looked at without the extra of the server, and serving is a sentence"
+"$work/venv/bin/python" -c 'from afterrun.runs import RunStore; RunStore.open("runs.sqlite", sealing="off").close()'
+"$work/venv/bin/afterrun" run start runs.sqlite greet --json >/dev/null
+"$work/venv/bin/afterrun" run list runs.sqlite | grep -q greet
+set +e
+said=$("$work/venv/bin/afterrun" serve runs.sqlite --app x:y 2>&1)
+code=$?
+set -e
+case "$code $said" in
+2*"pip install 'afterrun[server]'"*) ;;
 *) echo "unexpected: $code $said"; exit 1 ;;
 esac
 echo "smoke: passed"

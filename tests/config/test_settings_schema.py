@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from afterrun import UsageError
-from afterrun.config import PolicyText, SettingsText, StoreText, TelemetryText, load_settings
+from afterrun.config import PolicyText, ServerText, SettingsText, StoreText, TelemetryText, load_settings
 from afterrun.core.errors import Exit
 from cli.kit import run_cli
 from config.conftest import Write
@@ -29,6 +29,7 @@ RIGHT = [
     "[policy]\ncap_bytes = 5000",
     f"{HEAD}pause = 1\nmax_seconds = 2.5\npolicy = {{ keep_last = 1, group_by = ['name'] }}\ninherit = false",
     f'{HEAD}[telemetry]\nlog_format = "json"\nlog_level = "debug"\nopentelemetry = false',
+    '[server]\napp = "flows.py:app"\nlisten = "unix"\nrunners = 1\nlease = "5s"\nhosts = ["a.example"]',
 ]
 WRONG = [
     "intervall = 1",
@@ -65,6 +66,12 @@ WRONG = [
     "[stores.A]\nstore = 'x'",
     "[stores.a]\nstore = ''",
     '[telemetry]\nlog_format = "xml"',
+    "[server]\nrunners = 0",
+    '[server]\nhosts = ["a b"]',
+    '[server]\nhosts = ["a.example:80"]',
+    '[server]\ntoken = "x"',
+    '[server]\nstore = "x"',
+    '[server]\nlease = "soon"',
 ]
 
 
@@ -95,7 +102,7 @@ def test_the_schema_refuses_what_is_refused(schema: dict[str, Any], text: str, w
 
 def test_every_key_is_described_in_the_schema_and_on_the_page(schema: dict[str, Any]) -> None:
     """A key that is added has words for people in both, and the page has no other."""
-    models: list[type[BaseModel]] = [SettingsText, PolicyText, StoreText, TelemetryText]
+    models: list[type[BaseModel]] = [SettingsText, PolicyText, StoreText, TelemetryText, ServerText]
     keys = PAGE.partition("## Keys")[2].partition("## Variables")[0]
     parts = re.split(r"^\| key \| default \| meaning \|$", keys, flags=re.MULTILINE)[1:]
     assert len(parts) == len(models)
@@ -114,7 +121,7 @@ def test_every_key_is_described_in_the_schema_and_on_the_page(schema: dict[str, 
 def _is_key(model: type[BaseModel], name: str, field: FieldInfo) -> bool:
     """Say whether a key has a row in the table of its own level, or a table of its own."""
     inner = field.annotation
-    own = name in {"stores", "tables"} or inner in {PolicyText, TelemetryText}
+    own = name in {"stores", "tables"} or inner in {PolicyText, TelemetryText, ServerText}
     return not (model is SettingsText and own)
 
 

@@ -159,7 +159,7 @@ def test_the_page_names_variables_that_exist() -> None:
     named = set(re.findall(r"AFTERRUN_[A-Z_]+[A-Z]", PAGE)) - {"AFTERRUN_STORES"}
     known |= row_variables(["orders"], named)
     rows = re.findall(r"^\| `(AFTERRUN_\w+)` \| `([\w.]+)`", PAGE, re.MULTILINE)
-    assert len(rows) == 8
+    assert len(rows) == 9
     for variable, place in rows:
         assert ".".join(known[variable][0]) == place
     assert named <= {*known, *OTHER_VARIABLES}

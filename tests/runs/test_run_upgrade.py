@@ -25,6 +25,7 @@ from afterrun.runs.schema import (
 )
 from afterrun.runs.side_tables import checkpoints, effects, messages, receipts
 from afterrun.runs.upgrade import upgrade_to, version
+from afterrun.runs.words import StepKind
 from runs.runs_kit import KEYS, LONG_AGO, Home, running
 
 LOOP = "01900000-0000-7000-8000-000000000001"
@@ -62,6 +63,16 @@ def _history(home: Home, number: int, begun: int, *, ended: int | None) -> None:
         (steps, place | step | {"ended_at": ended and ended - SECOND}),
         (attempts, place | attempt | {"ended_at": ended}),
     )
+
+
+LATER = {"wake_at", "progress", "recipient", "kind"}
+"""Columns of runs and steps that later revisions add."""
+
+
+def _without(table: sa.Table, names: set[str]) -> sa.Table:
+    """Return a table without some of its columns."""
+    kept: list[sa.Column[Any]] = [sa.Column(part.name) for part in table.columns if part.name not in names]
+    return sa.Table(table.name, sa.MetaData(), *kept)
 
 
 def _content(home: Home) -> dict[str, Any]:
@@ -415,3 +426,16 @@ def test_after_an_upgrade_sweeps_look_at_every_ended_root(empty_home: Home) -> N
         report = retention.sweep(policy, options=options, always=True)
     assert (report.units.scanned, report.units.removed) == (1, 1)
     assert [row["id"] for row in empty_home.rows(runs)] == [ids["live"]]
+
+
+def test_what_stood_there_before_workflows_is_as_it_was(empty_home: Home) -> None:
+    """Steps are ordinary steps, no run has a time to go on, and a server can have the store."""
+    _first_store(empty_home)
+    with empty_home.open() as store:
+        assert [entry.kind for entry in store.history.page(LOOP)] == [StepKind.STEP]
+        assert store.claims.next_due() is None
+        assert store.serving.held_until() is None
+        assert store.serving.acquire(owner="server", keep_for=timedelta(hours=1)).epoch == 1
+        assert store.serving.held_until() is not None
+    [run] = empty_home.rows(runs)
+    assert (run["wake_at"], run["progress"], run["recipient"]) == (None, None, None)

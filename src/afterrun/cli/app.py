@@ -24,7 +24,9 @@ from afterrun.cli.prune import prune
 from afterrun.cli.reclaim import reclaim
 from afterrun.cli.render import Screen
 from afterrun.cli.restore import restore
+from afterrun.cli.run import run
 from afterrun.cli.scan import scan
+from afterrun.cli.serve import serve
 from afterrun.cli.session import Session, Signals
 from afterrun.cli.suggest import SuggestingGroup
 from afterrun.cli.sweep import sweep
@@ -44,6 +46,7 @@ app = SuggestingGroup(
     commands=[
         *(scan, inspect, plan, explain, prune, sweep, watch),
         *(restore, reclaim, verify, history, profile, config, key),
+        *(serve, run),
     ],
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

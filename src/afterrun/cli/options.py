@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import click
 
-from afterrun.cli.rows_options import rows_said
+from afterrun.cli.rows_options import rows_text
 from afterrun.cli.text import masked
-from afterrun.config import MAX_PAUSE, PolicyText, RowsText, load_settings
+from afterrun.config import MAX_PAUSE, PolicyText, RowsText, load_settings, rules_of
 from afterrun.core.errors import UsageError
 from afterrun.core.events import Observer
 from afterrun.core.periods import PERIODS
@@ -127,6 +127,14 @@ class PolicyOptions:
 
         So nobody removes by a shorter one. Raises `UsageError` for words that make no sense.
         """
+        text, tables, approve = self.words(store)
+        return Wanted(text, rules_of(tables), approve=approve)
+
+    def words(self, store: str) -> tuple[PolicyText, Mapping[str, RowsText], bool]:
+        """Return the words of the policy for a store, those of its row tables, and whether it is approved.
+
+        A store that the file names has its own policy there, so that nobody removes by a shorter one.
+        """
         text, approve, tables = PolicyText(), False, dict[str, RowsText]()
         if self.policy_file is not None:
             settings = load_settings(Path(self.policy_file))
@@ -143,8 +151,8 @@ class PolicyOptions:
         given: dict[str, object] = {name: value for name, value in said.items() if value is not None}
         own = {name: value for name, value in rules.items() if value is not None}
         given["generations"] = text.generations.model_copy(update=own)
-        rows = rows_said(tables, ages=self.rows, latest=self.rows_latest)
-        return Wanted(text.model_copy(update=given), rows, approve=approve)
+        rows = rows_text(tables, ages=self.rows, latest=self.rows_latest)
+        return text.model_copy(update=given), rows, approve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

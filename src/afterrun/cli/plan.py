@@ -25,6 +25,7 @@ from afterrun.cli.plan_file import PlanWriter
 from afterrun.cli.render import counted, notes, report_parts, table
 from afterrun.cli.session import Session
 from afterrun.cli.text import distance, size, visible
+from afterrun.cli.through import not_said, served, show_served
 from afterrun.core.errors import Exit
 from afterrun.core.inspection import Ahead, Held
 from afterrun.core.outlook import Outlook
@@ -61,6 +62,10 @@ def plan(
 ) -> int:
     """Say what would go, what stays and why. Nothing is removed."""
     said = policy.resolve(store)
+    asides = {"--out": out, "--calendar": calendar, "--show-sql": show_sql}
+    with served(store, refused={**asides, **not_said(profile=profile, datasources=datasources)}) as holder:
+        if holder is not None:
+            return show_served(session, holder.plan(store, policy), as_json=as_json)
     with open_retention(store, profile=profile, writable=False, datasources=datasources) as retention:
         rules = said.on(retention)
         outlook = _planned(retention, rules, None if out is None else Path(out), calendar=calendar)

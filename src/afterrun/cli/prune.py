@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
@@ -26,11 +27,13 @@ from afterrun.cli.progress import Watcher
 from afterrun.cli.render import counted, report_parts
 from afterrun.cli.session import Session
 from afterrun.cli.text import visible
+from afterrun.cli.through import Served, not_said, served, show_served
 from afterrun.core.errors import Exit
 from afterrun.core.plan import Only
 from afterrun.core.policy import Policy
 from afterrun.core.report import Report
 from afterrun.core.times import format_duration
+from afterrun.server.reports import report_of
 from afterrun.service import Retention
 from afterrun.stores.sql.backups import BackupKind, BackupOrder
 
@@ -84,6 +87,13 @@ def prune(
         raise click.UsageError("--metrics-file needs --apply: a dry run is no run to measure")
     metrics = None if metrics_path is None else MetricsFile(Path(metrics_path))
     said = policy.resolve(store)
+    asides = {"--plan": plan_path, "--metrics-file": metrics}
+    with served(
+        store, refused={**asides, **not_said(profile=profile, datasources=datasources, removal=removal)}
+    ) as holder:
+        if holder is not None:
+            call = _Through(session, holder, store, policy, removal, backup)
+            return call.run(apply=apply, yes=yes, as_json=as_json)
     # Read before the store is open: closing a descriptor of the store's own files would drop its locks.
     listed = None if plan_path is None else read_plan(Path(plan_path))
     with removal.open(store, profile=profile, writable=apply, datasources=datasources) as retention:
@@ -105,6 +115,33 @@ def prune(
         told = metrics is None or metrics.write(report, command="prune", records=retention.history())
     _show(session, report, as_json=as_json)
     return exit_of(report, strict=removal.strict, stopped=session.signals.stopping, told=told)
+
+
+@dataclass(frozen=True, slots=True)
+class _Through:
+    """A removal that goes through the server which holds the store."""
+
+    session: Session
+    holder: Served
+    store: str
+    policy: PolicyOptions
+    removal: RemovalOptions
+    backup: BackupOrder | None
+
+    def run(self, *, apply: bool, yes: bool, as_json: bool) -> Exit:
+        """Say what would go, ask, and let the server remove."""
+        if not apply or not yes:
+            preview = self.holder.plan(self.store, self.policy)
+            report = report_of(preview)
+            if not apply or not report.would_go:
+                return show_served(self.session, preview, as_json=as_json)
+            if not _agreed(self.session, report, self.backup, trash=None):
+                self.session.screen.aside("Nothing was removed.")
+                if as_json:
+                    self.session.screen.json(preview)
+                return Exit.DONE
+        told = self.holder.prune(self.store, self.policy, self.removal, backup=self.backup)
+        return show_served(self.session, told, as_json=as_json, strict=self.removal.strict)
 
 
 def _check_backup(backup: BackupOrder | None, *, no_backup: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import click
 from rich.console import RenderableType
@@ -12,6 +13,7 @@ from afterrun.cli.render import notes, reclaim_lines, table
 from afterrun.cli.session import Session
 from afterrun.cli.space import SIZE_HEADS, held_back, rewrite_lines, size_rows, space_head
 from afterrun.cli.text import size
+from afterrun.cli.through import not_said, served
 from afterrun.core.errors import Exit
 from afterrun.core.space import STEPWISE, Reclaim, ReclaimOptions
 from afterrun.service import open_retention
@@ -40,6 +42,9 @@ def reclaim(session: Session, *, store: str, profile: str | None, apply: bool, a
     SQLite writes the file anew; PostgreSQL makes the place of removed rows free to use again.
     """
     signals = session.signals
+    with served(store, refused=not_said(profile=profile)) as holder:
+        if holder is not None:
+            return _show_served(session, holder.reclaim(apply=apply), as_json=as_json)
     with open_retention(store, profile=profile, writable=apply, schema_unverified=True) as retention:
         if apply:
             signals.graceful = retention.survey_space().before.method in STEPWISE
@@ -57,6 +62,19 @@ def reclaim(session: Session, *, store: str, profile: str | None, apply: bool, a
     if report.ended == "interrupted" and not signals.stopping:
         return Exit.DEFERRED
     return EXITS[report.ended]
+
+
+def _show_served(session: Session, told: Mapping[str, Any], *, as_json: bool) -> Exit:
+    """Show what the server that holds the store gave back, or could."""
+    if as_json:
+        session.screen.json(told)
+    else:
+        given = [(name.replace("_", " "), size(count)) for name, count in told["bytes"].items()]
+        head = [("store", told["store"]), ("method", told["method"]), ("ended", told["ended"]), *given]
+        hint = ["", "Nothing was changed: --apply gives the space back."] if told["dry_run"] else []
+        lines = [*told["problems"], *told["notices"], *([told["message"]] if told["message"] else [])]
+        session.screen.show(table("", "", rows=head), *notes("Notes:", lines), *hint)
+    return Exit.DEFERRED if told["ended"] == "interrupted" else EXITS[told["ended"]]
 
 
 def _parts(report: Reclaim) -> list[RenderableType]:

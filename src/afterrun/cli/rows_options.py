@@ -6,17 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 
 from afterrun.cli.text import masked
-from afterrun.config import RowsText, rules_of
+from afterrun.config import RowsText
 from afterrun.config.text import TABLE_PATTERN
 from afterrun.core.errors import UsageError
 from afterrun.core.policy import FOREVER, MAX_KEEP_LAST
-from afterrun.core.row_rules import RowRules
 from afterrun.core.times import parse_duration
 
 
-def rows_said(
+def rows_text(
     tables: Mapping[str, RowsText], *, ages: Sequence[str], latest: Sequence[str]
-) -> Mapping[str, RowRules]:
+) -> Mapping[str, RowsText]:
     """Return the rules for row tables: those of the file, with what options say in their place.
 
     Raises `UsageError`.
@@ -26,7 +25,7 @@ def rows_said(
         said[name] = said.get(name, RowsText()).model_copy(update={"keep_for": _age(text)})
     for name, text in (_parted(word, option="--rows-latest") for word in latest):
         said[name] = said.get(name, RowsText()).model_copy(update={"keep_latest": _count(text)})
-    return rules_of(said)
+    return said
 
 
 def _parted(word: str, *, option: str) -> tuple[str, str]:

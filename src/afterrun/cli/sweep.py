@@ -23,6 +23,7 @@ from afterrun.cli.outcome import exit_of
 from afterrun.cli.progress import Watcher
 from afterrun.cli.render import report_parts
 from afterrun.cli.session import Session
+from afterrun.cli.through import not_said, served, show_served
 
 
 @click.command("sweep")
@@ -64,6 +65,13 @@ def sweep(
     metrics = None if metrics_path is None else MetricsFile(Path(metrics_path))
     said = policy.resolve(store)
     signals = session.signals
+    asides = {"--reclaim": reclaim, "--metrics-file": metrics}
+    with served(
+        store, refused={**asides, **not_said(profile=profile, datasources=datasources, removal=removal)}
+    ) as holder:
+        if holder is not None:
+            told_by_server = holder.sweep(store, policy, removal, approve=approve)
+            return show_served(session, told_by_server, as_json=as_json, strict=removal.strict)
     with (
         removal.open(store, profile=profile, writable=True, datasources=datasources) as retention,
         Watcher(signals, verbose=removal.verbose) as watcher,

@@ -95,7 +95,7 @@ def watch(
         messages=verbose,
     )
     watching = Watch(settings, telling=telling, parallel=parallel, approvals=_approvals(approvals))
-    with _logging(settings.telemetry, verbose=verbose), Bell(session.signals) as bell:
+    with logging_on(settings.telemetry, verbose=verbose), Bell(session.signals) as bell:
         say(LOGGER, logging.INFO, WATCH_BEGAN.name, stores=len(settings.stores), parallel=parallel)
         code = _watched(watching, bell, once=once)
     if as_json:
@@ -206,12 +206,14 @@ class _Lines(logging.StreamHandler):  # type: ignore[type-arg]
 
 
 @contextmanager
-def _logging(settings: TelemetrySettings, *, verbose: bool) -> Iterator[None]:
+def logging_on(settings: TelemetrySettings | None, *, verbose: bool) -> Iterator[None]:
+    """Log on standard error, as the settings say."""
     handler = _Lines(sys.stderr)
-    handler.setFormatter(formatter(settings.log_format))
+    handler.setFormatter(formatter("text" if settings is None else settings.log_format))
     before = LOGGER.level
     LOGGER.addHandler(handler)
-    LOGGER.setLevel(logging.DEBUG if verbose else settings.log_level.upper())
+    level = "info" if settings is None else settings.log_level
+    LOGGER.setLevel(logging.DEBUG if verbose else level.upper())
     try:
         yield
     finally:

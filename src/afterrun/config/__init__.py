@@ -9,11 +9,12 @@ Imports the stores for reading URLs, and no click: where a value comes from is s
 
 from afterrun.config.environment import OTHER_VARIABLES, PREFIX, variables
 from afterrun.config.rows_text import rules_of
-from afterrun.config.settings import Settings, StoreSettings, TelemetrySettings, load_settings
+from afterrun.config.settings import ServerSettings, Settings, StoreSettings, TelemetrySettings, load_settings
 from afterrun.config.text import (
     MAX_PAUSE,
     PolicyText,
     RowsText,
+    ServerText,
     SettingsText,
     StoreText,
     TelemetryText,
@@ -26,6 +27,8 @@ __all__ = [
     "PREFIX",
     "PolicyText",
     "RowsText",
+    "ServerSettings",
+    "ServerText",
     "Settings",
     "SettingsText",
     "StoreSettings",

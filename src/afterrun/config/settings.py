@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from afterrun.config.environment import Overrides, Place, overrides
 from afterrun.config.rows_text import faults_of, merged_tables, rules_of
-from afterrun.config.text import PolicyText, RowsText, SettingsText, StoreText, TelemetryText
+from afterrun.config.text import PolicyText, RowsText, ServerText, SettingsText, StoreText, TelemetryText
 from afterrun.core.errors import AfterrunError, ProfileError, UsageError, did_you_mean
 from afterrun.core.policy import Policy
 from afterrun.core.times import parse_duration
@@ -65,6 +65,22 @@ class TelemetrySettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSettings:
+    """How a workflow server runs. ``backups`` is the folder for those that are asked for over HTTP."""
+
+    app: str | None = None
+    listen: str = "127.0.0.1:0"
+    hosts: Sequence[str] = ()
+    token_file: Path | None = None
+    backups: Path | None = None
+    sealing: Literal["keys", "off"] = "keys"
+    runners: int = 2
+    slots: int = 16
+    lease: timedelta = timedelta(seconds=15)
+    grace: timedelta = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a settings file says. ``approve`` admits every automatic sweep without asking."""
 
@@ -73,6 +89,7 @@ class Settings:
     approve: bool
     stores: Sequence[StoreSettings]
     telemetry: TelemetrySettings
+    server: ServerSettings
     ignored: Sequence[str]
     """Variables that begin like ours and mean nothing here."""
 
@@ -131,6 +148,7 @@ def load_settings(path: Path, *, environ: Mapping[str, str] | None = None) -> Se
         approve=text.approve,
         stores=tuple(found),
         telemetry=_telemetry(text.telemetry, path.absolute().parent),
+        server=_server(text.server, path.absolute().parent),
         ignored=tuple(over.ignored),
     )
 
@@ -153,6 +171,24 @@ def _telemetry(text: TelemetryText, folder: Path) -> TelemetrySettings:
         log_level=text.log_level,
         prometheus_file=None if file is None else folder / file,
         opentelemetry=text.opentelemetry,
+    )
+
+
+def _server(text: ServerText, folder: Path) -> ServerSettings:
+    app = text.app
+    if app is not None and ".py:" in app:
+        app = str(folder / app)
+    return ServerSettings(
+        app=app,
+        listen=text.listen,
+        hosts=tuple(text.hosts),
+        token_file=None if text.token_file is None else folder / text.token_file,
+        backups=None if text.backups is None else folder / text.backups,
+        sealing=text.sealing,
+        runners=text.runners,
+        slots=text.slots,
+        lease=parse_duration(text.lease),
+        grace=parse_duration(text.grace),
     )
 
 

@@ -39,6 +39,7 @@ RULES: Final = ("keep_for", "before", *COUNTS, *CAPS)
 
 NAME_PATTERN: Final = r"^[a-z][a-z0-9_-]{0,39}$"
 TABLE_PATTERN: Final = r"^[a-z][a-z0-9-]{0,39}$"
+HOST_PATTERN: Final = r"^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$"
 DURATION_PATTERN: Final = r"^\s*[0-9]{1,12}[smhdw]\s*$"
 SIZE_PATTERN: Final = r"^\s*[0-9]{1,18}\s*([kKmMgGtT]?[bB]|[kKmMgGtT][iI][bB])?\s*$"
 
@@ -113,6 +114,7 @@ Zone = Annotated[
 ]
 Word = Annotated[str, AfterValidator(_not_empty), WithJsonSchema({"type": "string", "minLength": 1})]
 TableName = Annotated[str, StringConstraints(pattern=TABLE_PATTERN)]
+HostName = Annotated[str, StringConstraints(pattern=HOST_PATTERN)]
 StoreName = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 
 
@@ -371,6 +373,39 @@ class TelemetryText(Text):
     )
 
 
+class ServerText(Text):
+    """The ``[server]`` table: how ``afterrun serve`` runs workflows, and who may speak to it."""
+
+    app: Word | None = Field(
+        None, description="The app with the workflows: module:attribute, or path.py:attribute."
+    )
+    listen: Word = Field(
+        "127.0.0.1:0",
+        description="Where the API listens: a loopback address with a port, 0 for a free one, or unix for a "
+        "socket in a folder that is closed to others.",
+    )
+    hosts: list[HostName] = Field(
+        default_factory=list,
+        description="Other names that requests may give this host: those of a proxy before it.",
+    )
+    token_file: Word | None = Field(
+        None, description="File with the token, mode 0600; made if it is not there. Default: one of its own."
+    )
+    backups: Word | None = Field(
+        None, description="Folder for backups that are asked for over HTTP. Default: none may be."
+    )
+    sealing: Literal["keys", "off"] = Field(
+        "keys",
+        description="How exact content is kept: sealed by the keys of the environment, or in the clear.",
+    )
+    runners: int = Field(2, ge=1, le=256, description="Processes that execute workflows.")
+    slots: int = Field(16, ge=1, le=10_000, description="Runs that a runner executes at a time.")
+    lease: Duration = Field(
+        "15s", description="How long a store and its runs are held without a sign of life."
+    )
+    grace: Duration = Field("10s", description="How long running steps may take to end at a shutdown.")
+
+
 class SettingsText(Text):
     """The whole file."""
 
@@ -389,6 +424,10 @@ class SettingsText(Text):
     )
     telemetry: TelemetryText = Field(
         default_factory=TelemetryText, description="What `afterrun watch` tells, and how."
+    )
+    server: ServerText = Field(
+        default_factory=ServerText,
+        description="How `afterrun serve` runs workflows, and who may speak to it.",
     )
 
 

@@ -33,6 +33,7 @@ class Order:
     continuation_of: str | None = None
     idempotency_key: str | None = None
     content: bytes | None = None
+    deliver_to: str | None = None
     epoch: int | None = None
 
     def __post_init__(self) -> None:
@@ -40,6 +41,8 @@ class Order:
         label("name of a run", self.name)
         if self.idempotency_key is not None:
             label("idempotency key", self.idempotency_key, longest=MAX_KEY)
+        if self.deliver_to is not None:
+            label("recipient of a result", self.deliver_to)
         if self.epoch is not None and self.parent is None:
             raise UsageError("an epoch is that of the parent's lease: give the parent's attempt, too")
 
@@ -66,6 +69,7 @@ def create(transaction: Transaction, order: Order) -> Created:
         "continuation_of": order.continuation_of,
         "idempotency_key": order.idempotency_key,
         "input_id": contents.store(transaction, order.content),
+        "recipient": order.deliver_to,
         "created_at": transaction.now,
         **_of_parent(order.parent),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
@@ -33,6 +33,8 @@ class Dialect(Protocol):
 
     schema: str | None
     no_bytes: str
+    locks_rows: bool
+    """Whether rows are locked one by one; otherwise who writes has the whole store."""
     clock: sa.ColumnElement[Any]
     """The time as `now` tells it, as a column of a statement; NULL where the database has no clock."""
 
@@ -138,6 +140,12 @@ class Transaction:
             cursors = before.send(self.connection, values), made.send(self.connection, values)
         return before.rows(cursors[0]), made.rows(cursors[1])
 
+    def direct_all(self, makes: Sequence[Make], values: Values) -> None:
+        """Run statements whose rows nobody wants, on one way to a server; each takes what it needs."""
+        with self.dialect.together(self.connection):
+            for make in makes:
+                self._written(make).send(self.connection, values)
+
     def _written(self, make: Make) -> Direct:
         return self._database.statements.get(make) or self._database.write(make)
 
@@ -180,6 +188,8 @@ class Database:
         self._engine = dialect.engine()
         self.driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
         self._local = threading.local()
+        self._turn = nullcontext() if dialect.locks_rows else threading.Lock()
+        """Writers of this process wait for each other here, and not with the database's growing pauses."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -204,12 +214,34 @@ class Database:
             yield transaction
 
     @contextmanager
+    def together(self, *, before_commit: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Put all that this thread does meanwhile into one transaction, committed at the end.
+
+        An exception undoes all of it, whatever raised it; who wants the rest does it again, one by one.
+        ``before_commit`` is called when all statements are done and only the commit is left.
+        """
+        if getattr(self._local, "shared", None) is not None:
+            yield
+            return
+        with self._transaction(writing=True) as transaction:
+            self._local.shared = transaction.connection
+            try:
+                yield
+            finally:
+                self._local.shared = None
+            before_commit()
+
+    @contextmanager
     def _transaction(self, *, writing: bool) -> Iterator[Transaction]:
+        shared: sa.Connection | None = getattr(self._local, "shared", None)
+        if shared is not None:
+            yield Transaction(shared, self)
+            return
         if getattr(self._local, "busy", False):
             raise RuntimeError("a transaction of this store is open in this thread")
         self._local.busy = True
         try:
-            with self._engine.connect() as connection:
+            with self._turn if writing else nullcontext(), self._engine.connect() as connection:
                 connection.begin()
                 self.dialect.begin(connection, writing=writing)
                 yield Transaction(connection, self)

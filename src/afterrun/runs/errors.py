@@ -66,6 +66,16 @@ class LeaseHeld(RunError):
         super().__init__("another owner holds the run: try again when its lease has ended")
 
 
+class StoreServed(RunError):
+    """Another workflow server holds the store. ``until`` is when its lease ends unless it is renewed."""
+
+    def __init__(self, *, until: int) -> None:
+        self.until = until
+        super().__init__(
+            "another workflow server holds the run store: stop that one, or wait until it is late"
+        )
+
+
 class KeySpent(RunError):
     """The run that this idempotency key started has ended and was removed, so the key starts no other one.
 

@@ -48,20 +48,7 @@ class Leases:
             if found.status not in LIVE:
                 raise WrongState(f"a run that is {found.status} needs no owner", status=found.status)
             refuse(lineage_block(transaction, run))
-            epoch = _next_epoch(transaction, run)
-            until = transaction.now + micros(keep_for)
-            values = {
-                "run_id": run,
-                "epoch": epoch,
-                "owner": label("owner of a lease", owner),
-                "acquired_at": transaction.now,
-                "until": until,
-                "released_at": None,
-            }
-            changed = ["epoch", "owner", "acquired_at", "until", "released_at"]
-            transaction.change(transaction.dialect.upsert(leases, ["run_id"], changed), values)
-            open_work(transaction, found, Work.LEASE, until=until)
-        return Lease(run, epoch, to_datetime(until))
+            return take(transaction, found, owner=owner, keep_for=keep_for)
 
     def renew(self, lease: Lease, *, keep_for: timedelta) -> Lease:
         """Hold a run for so long from now on. Raises `StaleEpoch` if another owner has taken it."""
@@ -86,6 +73,24 @@ class Leases:
         with self._database.reading() as transaction:
             over = sa.select(leases.c.run_id).where(held, leases.c.until <= transaction.now)
             return [run for (run,) in transaction.rows(over.order_by(leases.c.until).limit(limit))]
+
+
+def take(transaction: Transaction, run: Run, *, owner: str, keep_for: timedelta) -> Lease:
+    """Give a run whose tree is held to an owner. Raises `LeaseHeld`."""
+    epoch = _next_epoch(transaction, run.id)
+    until = transaction.now + micros(keep_for)
+    values = {
+        "run_id": run.id,
+        "epoch": epoch,
+        "owner": label("owner of a lease", owner),
+        "acquired_at": transaction.now,
+        "until": until,
+        "released_at": None,
+    }
+    changed = ["epoch", "owner", "acquired_at", "until", "released_at"]
+    transaction.change(transaction.dialect.upsert(leases, ["run_id"], changed), values)
+    open_work(transaction, run, Work.LEASE, until=until)
+    return Lease(run.id, epoch, to_datetime(until))
 
 
 def let_go(transaction: Transaction, run: Run) -> None:

@@ -7,6 +7,7 @@ from typing import Final
 import sqlalchemy as sa
 
 from afterrun.core.errors import UsageError
+from afterrun.core.times import Instant
 from afterrun.runs import contents, results
 from afterrun.runs.access import change_run, expect, hold, hold_as_owner, look_at
 from afterrun.runs.database import Transaction
@@ -23,6 +24,7 @@ from afterrun.runs.words import ENDED, GenerationStatus, RunStatus, Work
 
 STARTABLE: Final = (RunStatus.QUEUED, RunStatus.PARKED, RunStatus.WAITING)
 NO_END: Final = {"ended_at": None, "due_at": None}
+RESTING: Final = (RunStatus.PARKED, RunStatus.WAITING)
 UNREAD: Final = (
     sa.select(messages.c.number, messages.c.content_id)
     .where(messages.c.run_id == sa.bindparam("run"), messages.c.consumed_at.is_(None))
@@ -37,27 +39,44 @@ def start(transaction: Transaction, run: str, *, epoch: int | None = None) -> Ru
     found = hold_as_owner(transaction, run, epoch)
     expect(found, STARTABLE, "start")
     refuse(lineage_block(transaction, run))
-    first = {} if found.started_at else {"started_at": transaction.now}
-    change_run(transaction, run, status=RunStatus.RUNNING, **first)
-    close_work(transaction, found, Work.QUEUED, Work.WAITING)
+    begin(transaction, found)
     return look_at(transaction, run)
+
+
+def begin(transaction: Transaction, run: Run) -> None:
+    """Let a run go on whose tree is held and that may."""
+    first = {} if run.started_at else {"started_at": transaction.now}
+    change_run(transaction, run.id, status=RunStatus.RUNNING, wake_at=None, **first)
+    close_work(transaction, run, Work.QUEUED, Work.WAITING)
 
 
 def rest(transaction: Transaction, run: str, status: RunStatus, *, epoch: int | None = None) -> Run:
     """Let a run park or wait. Its lease ends with that."""
     found = hold_as_owner(transaction, run, epoch)
     expect(found, [RunStatus.RUNNING], "park" if status is RunStatus.PARKED else "wait")
-    change_run(transaction, run, status=status)
-    let_go(transaction, found)
-    open_work(transaction, found, Work.WAITING)
+    lay_aside(transaction, found, status)
     return look_at(transaction, run)
+
+
+def lay_aside(transaction: Transaction, run: Run, status: RunStatus, *, due: Instant | None = None) -> None:
+    """Let a run whose tree is held park or wait, until ``due`` at the latest."""
+    change_run(transaction, run.id, status=status, wake_at=due)
+    let_go(transaction, run)
+    open_work(transaction, run, Work.WAITING)
+
+
+def hand_off(transaction: Transaction, run: Run) -> None:
+    """Queue a running run again for another owner; nothing of it has failed. Its tree is held."""
+    change_run(transaction, run.id, status=RunStatus.QUEUED)
+    let_go(transaction, run)
+    open_work(transaction, run, Work.QUEUED)
 
 
 def wake(transaction: Transaction, run: Run) -> bool:
     """Queue a run that waits; say whether it did. Its tree is held."""
     if run.status is not RunStatus.WAITING:
         return False
-    change_run(transaction, run.id, status=RunStatus.QUEUED)
+    change_run(transaction, run.id, status=RunStatus.QUEUED, wake_at=None)
     close_work(transaction, run, Work.WAITING)
     open_work(transaction, run, Work.QUEUED)
     return True
@@ -97,8 +116,9 @@ def finish(
         end_work(transaction, scope)
     said = None if reason is None else scrub(reason)
     end_runs(transaction, scope, status, reason=said, output=contents.store(transaction, output))
-    if deliver_to is not None:
-        results.post(transaction, found, recipient=deliver_to, content=output)
+    recipient = deliver_to or transaction.value(sa.select(runs.c.recipient).where(runs.c.id == run))
+    if recipient is not None:
+        results.post(transaction, found, recipient=recipient, content=output)
     wake_parent(transaction, found)
     return look_at(transaction, run)
 
@@ -122,6 +142,19 @@ def retry(transaction: Transaction, run: str) -> Run:
     if transaction.rows(UNREAD, {"run": run}):
         open_work(transaction, found, Work.MESSAGE)
     contents.drop(transaction, output)
+    return look_at(transaction, run)
+
+
+def go_on(transaction: Transaction, run: str) -> Run:
+    """Queue a run that parked or waits; one that is queued already stays so."""
+    found = hold(transaction, run)
+    if found.status is RunStatus.QUEUED:
+        return found
+    expect(found, (*RESTING, *RESUMABLE), "go on")
+    refuse(lineage_block(transaction, run))
+    change_run(transaction, run, status=RunStatus.QUEUED, wake_at=None)
+    close_work(transaction, found, Work.WAITING)
+    open_work(transaction, found, Work.QUEUED)
     return look_at(transaction, run)
 
 

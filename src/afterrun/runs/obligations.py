@@ -45,6 +45,30 @@ def open_work(
     transaction.change(transaction.dialect.upsert(obligations, KEY, OPENED), values)
 
 
+def open_many(transaction: Transaction, runs: Sequence[Run], kind: Work, *, until: Instant | None) -> None:
+    """Open the same piece of work of many runs, each as a whole."""
+    values = [
+        {
+            "run_id": run.id,
+            "generation": OF_RUN,
+            "kind": kind,
+            "subject": "",
+            "root_id": run.root,
+            "opened_at": transaction.now,
+            "lease_until": until,
+            "closed_at": None,
+        }
+        for run in runs
+    ]
+    transaction.change(transaction.dialect.upsert(obligations, KEY, OPENED), values)
+
+
+def close_many(transaction: Transaction, runs: Sequence[str], *kinds: Work) -> None:
+    """Close pieces of work of runs as a whole, as far as they are open."""
+    whole = obligations.c.generation == OF_RUN, obligations.c.subject == ""
+    _close(transaction, obligations.c.run_id.in_(runs), *whole, obligations.c.kind.in_(kinds))
+
+
 def close_work(
     transaction: Transaction, run: Run, *kinds: Work, generation: int = OF_RUN, subject: str = ""
 ) -> None:

@@ -38,6 +38,7 @@ class Postgres:
     """One schema. Writers of different trees do not wait for each other."""
 
     no_bytes = "''::bytea"
+    locks_rows = True
     clock: sa.ColumnElement[Any] = sa.literal_column(NOW)
 
     def __init__(self, url: URL) -> None:

@@ -20,7 +20,7 @@ from afterrun.runs.labels import label
 from afterrun.runs.lineage import chain_of, lineage_fault, refuse
 from afterrun.runs.schema import attempts, blobs, leases, runs, steps
 from afterrun.runs.views import Step
-from afterrun.runs.words import AttemptStatus, RunStatus, StepStatus
+from afterrun.runs.words import AttemptStatus, RunStatus, StepKind, StepStatus
 
 FIRST: Final = 1
 """The number of the only attempt."""
@@ -45,17 +45,25 @@ class Asked(NamedTuple):
 
 
 def record(
-    transaction: Transaction, run: str, name: str, *, output: bytes | None = None, epoch: int | None = None
+    transaction: Transaction,
+    run: str,
+    name: str,
+    *,
+    output: bytes | None = None,
+    kind: StepKind = StepKind.STEP,
+    number: int | None = None,
+    epoch: int | None = None,
 ) -> Step:
-    """Record a step of a running run that is completed, with its output."""
+    """Record a step of a running run that is completed, with its output: the next one, or of this number."""
     label("name of a step", name)
     found = _allowed(transaction, run, epoch)
     now = transaction.now
-    number = (found.last or 0) + 1
+    number = (found.last or 0) + 1 if number is None else number
     values = {
         "run_id": run,
         "generation": found.generation,
         "name": name,
+        "kind": kind.value,
         "status": StepStatus.COMPLETED.value,
         "step": number,
         "attempt": FIRST,
@@ -111,7 +119,7 @@ def _state(dialect: Dialect) -> sa.Select[Any]:
 
 
 def _insert_step(_: Dialect) -> sa.Insert:
-    columns = ("run_id", "generation", "name", "status", "attempt", "started_at", "ended_at")
+    columns = ("run_id", "generation", "name", "kind", "status", "attempt", "started_at", "ended_at")
     return insert_of(steps, *columns, number="step")
 
 

@@ -37,6 +37,7 @@ from afterrun.runs.words import (
     DecisionStatus,
     GenerationStatus,
     RunStatus,
+    StepKind,
     StepStatus,
     TaskStatus,
     Work,
@@ -100,6 +101,9 @@ runs = table(
     number("ended_at", null=True),
     number("due_at", null=True),  # the end of a root that automatic sweeps look at
     number("look_at", null=True),  # of a root whose tree they set aside: when they look again
+    number("wake_at", null=True),  # when a run that waits is queued at the latest
+    text("progress", null=True),
+    text("recipient", null=True),  # who gets the result
     one_of("status", RunStatus),
     null_while("ended_at", "status", LIVE),
     together("parent", "parent_id", "parent_generation", "parent_step", "parent_attempt"),
@@ -113,6 +117,7 @@ runs = table(
     where_set("ix_runs_ended_at", "ended_at"),
     where_set("ix_runs_due_at", "due_at"),
     where_set("ix_runs_look_at", "look_at"),
+    where_set("ix_runs_wake_at", "wake_at"),
     where_set("ix_runs_parent_id", "parent_id"),
     where_set("ix_runs_restart_of", "restart_of"),
     where_set("ix_runs_continuation_of", "continuation_of"),
@@ -144,7 +149,9 @@ steps = table(
     number("attempt"),
     number("started_at"),
     number("ended_at", null=True),
+    text("kind", server_default=StepKind.STEP.value),
     one_of("status", StepStatus),
+    one_of("kind", StepKind),
     sa.CheckConstraint(
         f"(ended_at IS NULL) = (status = '{StepStatus.RUNNING}') OR status = '{StepStatus.FAILED}'",
         name="ended_at",
@@ -231,6 +238,8 @@ decisions = table(
     text("decided_by", null=True),
     number("asked_at"),
     number("ended_at", null=True),
+    number("step", null=True),  # that waits for the answer
+    text("choices", null=True),  # a JSON list; without one, any word will do
     one_of("status", DecisionStatus),
     null_while("ended_at", "status", (DecisionStatus.PENDING,)),
     sa.CheckConstraint(f"(choice IS NOT NULL) = (status = '{DecisionStatus.DECIDED}')", name="choice"),
@@ -291,6 +300,18 @@ obligations = table(
     sa.CheckConstraint(f"generation >= {OF_RUN}", name="generation"),
     some("ix_obligations_open", "run_id", "closed_at IS NULL"),
     some("ix_obligations_open_root", "root_id", "closed_at IS NULL"),
+)
+
+server_lease = table(
+    metadata,
+    "server_lease",
+    key("number"),
+    number("epoch"),
+    text("owner"),
+    number("acquired_at"),
+    number("until"),
+    number("released_at", null=True),
+    sa.CheckConstraint("number = 1", name="number"),
 )
 
 tombstones = table(

@@ -51,6 +51,7 @@ class SQLite:
 
     schema: str | None = None
     no_bytes = "x''"
+    locks_rows = False
     clock: sa.ColumnElement[Any] = sa.null()
 
     def __init__(self, path: Path) -> None:

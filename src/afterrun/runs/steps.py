@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 
@@ -25,6 +25,15 @@ from afterrun.runs.words import AttemptStatus, RunStatus, StepStatus, Work
 
 FIRST = 1
 """The number of the first attempt."""
+
+STEP_COLUMNS: Final = (*steps.c, attempts.c.status.label("attempt_status"))
+CURRENT_ATTEMPT: Final = sa.and_(
+    attempts.c.run_id == steps.c.run_id,
+    attempts.c.generation == steps.c.generation,
+    attempts.c.step == steps.c.number,
+    attempts.c.number == steps.c.attempt,
+)
+"""What a view of a step is read from: the step, joined with its current attempt."""
 
 
 class Steps:
@@ -111,18 +120,12 @@ class Steps:
 
     def of(self, run: str) -> list[Step]:
         """Return the steps of a run, ordered by start, then sequence."""
-        on = sa.and_(
-            attempts.c.run_id == steps.c.run_id,
-            attempts.c.generation == steps.c.generation,
-            attempts.c.step == steps.c.number,
-            attempts.c.number == steps.c.attempt,
-        )
-        columns = *steps.c, attempts.c.status.label("attempt_status")
-        wanted = sa.select(*columns).join_from(steps, attempts, on).where(steps.c.run_id == run)
+        wanted = sa.select(*STEP_COLUMNS).join_from(steps, attempts, CURRENT_ATTEMPT)
+        wanted = wanted.where(steps.c.run_id == run)
         wanted = wanted.order_by(steps.c.started_at, steps.c.generation, steps.c.number)
         with self._database.reading() as transaction:
             look_at(transaction, run)
-            return [_step(row) for row in transaction.rows(wanted)]
+            return [step_of(row) for row in transaction.rows(wanted)]
 
     def output_of(self, step: Step) -> bytes | None:
         """Return exactly what the current attempt at a step ended with. Raises `PayloadUnreadable`."""
@@ -235,7 +238,8 @@ def _is(attempt: Attempt) -> sa.ColumnElement[bool]:
     )
 
 
-def _step(row: sa.Row[Any]) -> Step:
+def step_of(row: sa.Row[Any]) -> Step:
+    """Return the view of a row of `STEP_COLUMNS`."""
     return Step(
         run=row.run_id,
         generation=row.generation,

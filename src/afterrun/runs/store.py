@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
 import sqlalchemy as sa
 
-from afterrun.runs import contents, creation, lifecycle, trees
+from afterrun.runs import calls, contents, creation, lifecycle, trees
 from afterrun.runs.access import hold, look_at
+from afterrun.runs.calls import Calls
 from afterrun.runs.checkpoints import Checkpoints
+from afterrun.runs.claims import Claims
 from afterrun.runs.contents import Display
 from afterrun.runs.creation import Created, Order
 from afterrun.runs.database import Clock, Database
 from afterrun.runs.effects import Effects
+from afterrun.runs.endings import RESUMABLE
 from afterrun.runs.errors import Block
 from afterrun.runs.follow_ups import FollowUps
+from afterrun.runs.history import History
 from afterrun.runs.identity import Choice, chosen, unlock
 from afterrun.runs.leases import Leases
 from afterrun.runs.lineage import lineage_block, step_block
 from afterrun.runs.messages import Messages
 from afterrun.runs.opening import dialect_of
 from afterrun.runs.overview import Overview, overview_of
+from afterrun.runs.pages import Pages
 from afterrun.runs.pins import Pins
 from afterrun.runs.questions import Approvals, Decisions
 from afterrun.runs.resealing import reseal
 from afterrun.runs.resources import Resources
 from afterrun.runs.results import Results
 from afterrun.runs.schema import runs
+from afterrun.runs.serving import Serving
 from afterrun.runs.steps import Steps
 from afterrun.runs.tasks import Tasks
 from afterrun.runs.trees import Tree
 from afterrun.runs.turns import Turns
 from afterrun.runs.upgrade import Upgrade, make_ready, pending
 from afterrun.runs.views import COLUMNS, Attempt, Run, runs_of
+from afterrun.runs.waits import Waits
 from afterrun.runs.words import PAGE, RunStatus
 
 
@@ -55,12 +64,18 @@ class RunStore:
         self.leases = Leases(database)
         self.pins = Pins(database)
         self.results = Results(database)
+        self.pages = Pages(database)
         self.effects = Effects(database)
         self.messages = Messages(database)
         self.turns = Turns(database)
         self.follow_ups = FollowUps(database)
         self.checkpoints = Checkpoints(database)
         self.resources = Resources(database)
+        self.serving = Serving(database)
+        self.claims = Claims(database)
+        self.calls = Calls(database)
+        self.waits = Waits(database)
+        self.history = History(database)
 
     @classmethod
     def open(
@@ -112,6 +127,20 @@ class RunStore:
         """Close all connections."""
         self._database.close()
 
+    @contextmanager
+    def together(self, *, before_commit: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Put all calls of this thread meanwhile into one transaction; an exception undoes them all.
+
+        ``before_commit`` is called when only the commit is left.
+        """
+        with self._database.together(before_commit=before_commit):
+            yield
+
+    @property
+    def has_one_writer(self) -> bool:
+        """Say whether a transaction that writes keeps all others from writing until it is committed."""
+        return not self._database.dialect.locks_rows
+
     def create(
         self,
         name: str,
@@ -121,13 +150,14 @@ class RunStore:
         continuation_of: str | None = None,
         idempotency_key: str | None = None,
         content: bytes | None = None,
+        deliver_to: str | None = None,
         epoch: int | None = None,
     ) -> Created:
         """Create a queued run: a root, or under the attempt that starts it.
 
         A ``restart_of`` or ``continuation_of`` joins the tree of that run. An ``idempotency_key`` that
-        created a run before gives that one, and `KeySpent` once it was removed. ``epoch`` is that of the
-        parent's lease. Raises `WorkBlocked` where nothing may begin.
+        created a run before gives that one, and `KeySpent` once it was removed. ``deliver_to`` is who gets
+        its result. ``epoch`` is that of the parent's lease. Raises `WorkBlocked` where nothing may begin.
         """
         order = Order(
             name=name,
@@ -136,6 +166,7 @@ class RunStore:
             continuation_of=continuation_of,
             idempotency_key=idempotency_key,
             content=content,
+            deliver_to=deliver_to,
             epoch=epoch,
         )
         with self._database.writing() as transaction:
@@ -191,10 +222,28 @@ class RunStore:
                 epoch=epoch,
             )
 
-    def retry(self, run: str) -> Run:
-        """Queue a run again that failed or ran out of time."""
+    def retry(self, run: str, *, steps: bool = False) -> Run:
+        """Queue a run again that failed or ran out of time.
+
+        With ``steps``, those after its last completed one are queued for another try, as a workflow needs it.
+        """
         with self._database.writing() as transaction:
-            return lifecycle.retry(transaction, run)
+            again = lifecycle.retry(transaction, run)
+            if steps:
+                calls.try_again(transaction, again)
+            return again
+
+    def resume(self, run: str) -> Run:
+        """Queue a run that parked, waits, failed or ran out of time, at a person's word.
+
+        Of one that failed, steps after its last completed one are tried again.
+        """
+        with self._database.writing() as transaction:
+            if look_at(transaction, run).status not in RESUMABLE:
+                return lifecycle.go_on(transaction, run)
+            again = lifecycle.retry(transaction, run)
+            calls.try_again(transaction, again)
+            return again
 
     def continue_as_new(self, run: str, *, content: bytes | None = None, epoch: int | None = None) -> Run:
         """Go on as a new generation that begins with ``content``."""

@@ -14,8 +14,8 @@ from afterrun.runs.database import Database, Transaction
 from afterrun.runs.errors import SchemaTooNew, UpgradeNeeded, UpgradeRefused
 from afterrun.runs.side_tables import metadata
 
-NEWEST: Final = "0005"
-REVISIONS: Final = ("0001", "0002", "0003", "0004", NEWEST)
+NEWEST: Final = "0006"
+REVISIONS: Final = ("0001", "0002", "0003", "0004", "0005", NEWEST)
 """All revisions, oldest first. A test holds them against the files."""
 
 VERSION_TABLE: Final = "afterrun_version"

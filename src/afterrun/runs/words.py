@@ -53,6 +53,18 @@ class StepStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
+class StepKind(StrEnum):
+    """What a step is: work of its own, or something that it waits for or says."""
+
+    STEP = "step"
+    EFFECT = "effect"
+    CHILD = "child"
+    DECIDE = "decide"
+    SLEEP = "sleep"
+    RECEIVE = "receive"
+    UPDATE = "update"
+
+
 class AttemptStatus(StrEnum):
     """States of an attempt at a step."""
 

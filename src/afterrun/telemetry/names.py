@@ -122,6 +122,13 @@ WATCH_LOGS: Final = (
     WATCH_ENDED,
 )
 
+# ---------------------------------------------------------------------- what `afterrun serve` adds
+
+SERVER_READY: Final = _log("server-ready", "`afterrun serve` takes work, at this address.", "at")
+SERVER_STOPPING: Final = _log("server-stopping", "A signal came; running steps end or are handed off.")
+SERVER_ENDED: Final = _log("server-ended", "The server has let go of its store.")
+SERVER_LOGS: Final = (SERVER_READY, SERVER_STOPPING, SERVER_ENDED)
+
 # ---------------------------------------------------------------------------------- OpenTelemetry
 
 SPAN: Final = Name(
@@ -242,6 +249,7 @@ NAMES: Final = (
     *(name for name, _ in EVENTS.values()),
     OBSERVER_FAILED,
     *WATCH_LOGS,
+    *SERVER_LOGS,
     SPAN,
     *SPAN_EVENTS.values(),
     *INSTRUMENTS,
