@@ -124,7 +124,7 @@ class Server:
             "store": self.store,
             "state": str(self.folder / "state"),
             "runners": 1,
-            "lease": 1,
+            "lease": 2,
             **self.settings,
         }
         self.process = subprocess.Popen(

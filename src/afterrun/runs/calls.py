@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from afterrun.core.times import Instant, micros
-from afterrun.runs import contents, recording
+from afterrun.runs import conclusion, contents, recording
 from afterrun.runs.access import change_run, expect, hold_as_owner
 from afterrun.runs.database import Database, Transaction
 from afterrun.runs.errors import NotFound
@@ -90,6 +90,11 @@ class Calls:
                 _change_step(transaction, place, status=StepStatus.FAILED, ended_at=None)
                 _queue(transaction, run, place, retry_in)
         return said
+
+    def complete(self, run: str, *, output: bytes | None, epoch: int) -> None:
+        """Complete a run, as `RunStore.finish` does."""
+        with self._database.writing() as transaction:
+            conclusion.complete(transaction, run, output=output, epoch=epoch)
 
     def update(self, call: Call, *, progress: str) -> None:
         """Show how far a run is; the newest view takes the place of the one before."""

@@ -91,13 +91,14 @@ class Claims:
         gone = gone.where(runs.c.status == RunStatus.RUNNING)
         return self._each(lambda _: gone, _requeue)
 
-    def late(self, *, names: Sequence[str]) -> int:
-        """Queue runs of these names whose owners have not renewed their leases in time; return how many."""
+    def late(self, *, names: Sequence[str], owner: str) -> int:
+        """Queue runs of these names that other owners have not renewed in time; return how many."""
 
         def late(transaction: Transaction) -> sa.Select[Any]:
             held = sa.select(leases.c.run_id).join(runs, runs.c.id == leases.c.run_id)
             over = leases.c.released_at.is_(None), leases.c.until <= transaction.now
-            return held.where(*over, runs.c.name.in_(names), runs.c.status == RunStatus.RUNNING)
+            others = leases.c.owner != owner, runs.c.name.in_(names)
+            return held.where(*over, *others, runs.c.status == RunStatus.RUNNING)
 
         return self._each(late, _requeue)
 

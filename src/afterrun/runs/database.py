@@ -190,10 +190,11 @@ class Database:
             yield transaction
 
     @contextmanager
-    def together(self) -> Iterator[None]:
+    def together(self, *, before_commit: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Put all that this thread does meanwhile into one transaction, committed at the end.
 
         An exception undoes all of it, whatever raised it; who wants the rest does it again, one by one.
+        ``before_commit`` is called when all statements are done and only the commit is left.
         """
         if getattr(self._local, "shared", None) is not None:
             yield
@@ -204,6 +205,7 @@ class Database:
                 yield
             finally:
                 self._local.shared = None
+            before_commit()
 
     @contextmanager
     def _transaction(self, *, writing: bool) -> Iterator[Transaction]:

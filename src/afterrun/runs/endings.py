@@ -50,18 +50,18 @@ def one_run(run: Run) -> Scope:
     return sa.select(runs.c.id).where(runs.c.id == run.id)
 
 
-def _own_work() -> sa.Select[Any]:
-    """Return what finds out whether a run has something open that it must end itself."""
-    run: sa.BindParameter[str] = sa.bindparam("run")
+def own_work(run: sa.BindParameter[str]) -> sa.ColumnElement[bool]:
+    """Return what says whether a run has something open that it must end itself."""
     tests = [
         sa.exists().where(table.c.run_id == run, table.c.ended_at.is_(None))
         for table in (steps, tasks, approvals, decisions)
     ]
-    unsure = sa.exists().where(effects.c.run_id == run, effects.c.status.in_(UNSURE))
-    return sa.select(sa.or_(*tests, unsure))
+    words: list[sa.ColumnElement[str]] = [sa.literal_column(f"'{word}'") for word in UNSURE]
+    unsure = sa.exists().where(effects.c.run_id == run, effects.c.status.in_(words))
+    return sa.or_(*tests, unsure)
 
 
-OWN_WORK: Final = _own_work()
+OWN_WORK: Final = sa.select(own_work(sa.bindparam("run")))
 
 
 def has_open_work(transaction: Transaction, run: Run) -> bool:

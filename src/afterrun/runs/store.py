@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -128,10 +128,18 @@ class RunStore:
         self._database.close()
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Put all calls of this thread meanwhile into one transaction; an exception undoes them all."""
-        with self._database.together():
+    def together(self, *, before_commit: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Put all calls of this thread meanwhile into one transaction; an exception undoes them all.
+
+        ``before_commit`` is called when only the commit is left.
+        """
+        with self._database.together(before_commit=before_commit):
             yield
+
+    @property
+    def has_one_writer(self) -> bool:
+        """Say whether a transaction that writes keeps all others from writing until it is committed."""
+        return not self._database.dialect.locks_rows
 
     def create(
         self,

@@ -150,7 +150,7 @@ def get(store: RunStore, ask: Ask) -> Part:
 def finish(store: RunStore, ask: Ask) -> Part:
     """End a run that completed; with work of its own open it failed."""
     try:
-        store.finish(ask.run.id, output=ask.content, epoch=ask.epoch)
+        store.calls.complete(ask.run.id, output=ask.content, epoch=ask.epoch)
     except WrongState as error:
         store.finish(ask.run.id, RunStatus.FAILED, reason=str(error), epoch=ask.epoch)
     return {}

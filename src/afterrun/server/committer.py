@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -17,6 +18,9 @@ T = TypeVar("T")
 
 TOGETHER: Final = 64
 """Pieces of work in one transaction."""
+
+OVERLAPPING: Final = 2
+"""Transactions under way at a time: one that does its work, and one that waits for the disk."""
 
 PASSING: Final = ("busy", "deadlock", "serialization", "lost-connection")
 """Kinds of failure after which the same work is tried again."""
@@ -33,53 +37,70 @@ class _Done:
 
 
 class Committer:
-    """Does work on the store in a thread of its own, in the order in which it was asked for.
+    """Does work on the store in threads of its own.
 
-    A piece of work is any number of calls of the store, in one transaction. If one of several fails, all of
-    them are done again, each in a transaction of its own, so that only that one fails.
+    A piece of work is any number of calls of the store, in one transaction. Pieces are begun in the order in
+    which they were asked for. If one of several fails, all of them are done again, each in a transaction of
+    its own, so that only that one fails.
+
+    Where the database lets several write, one thread works on the next transaction while another one waits
+    for the disk. Statements of two transactions never mix, so that the rows that these lock, content that
+    several runs share among them, cannot be locked in two orders.
     """
 
     def __init__(self, store: RunStore) -> None:
         """Take a store."""
         self._store = store
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="afterrun-commit")
+        self._count = 1 if store.has_one_writer else OVERLAPPING
+        self._threads = ThreadPoolExecutor(self._count, thread_name_prefix="afterrun-commit")
+        self._turn = threading.Lock()
         self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
-        self._flushing: asyncio.Task[None] | None = None
+        self._flushing = 0
+        self._tasks: set[asyncio.Task[None]] = set()
         self.commits = 0
 
     async def do(self, work: Callable[[], T]) -> T:
         """Do a piece of work, and return once it is committed. Raises what it raises."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._waiting.append((work, answer))
-        if self._flushing is None:
-            self._flushing = asyncio.create_task(self._flush())
+        if self._flushing < self._count:
+            self._flushing += 1
+            flushing = asyncio.create_task(self._flush())
+            self._tasks.add(flushing)
+            flushing.add_done_callback(self._tasks.discard)
         return await answer
 
     def close(self) -> None:
         """Take no work any more, and wait for what is at work."""
-        self._thread.shutdown(wait=True)
+        self._threads.shutdown(wait=True)
 
     async def _flush(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
             while self._waiting:
-                count = min(len(self._waiting), TOGETHER)
-                batch = [self._waiting.popleft() for _ in range(count)]
-                loop = asyncio.get_running_loop()
-                done = await loop.run_in_executor(self._thread, self._commit, [work for work, _ in batch])
-                for (_, answer), outcome in zip(batch, done, strict=True):
+                for answer, outcome in await loop.run_in_executor(self._threads, self._commit):
                     _tell(answer, outcome)
         finally:
-            self._flushing = None
+            self._flushing -= 1  # before anything else can be asked for
 
-    def _commit(self, batch: Sequence[Callable[[], Any]]) -> list[_Done]:
-        self.commits += 1
-        if len(batch) > 1:
+    def _commit(self) -> list[tuple[asyncio.Future[Any], _Done]]:
+        """Do what waits once it is this thread's turn; the turn ends when only the commit is left."""
+        turn = _Turn(self._turn)
+        batch: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
+        with turn:
+            while self._waiting and len(batch) < TOGETHER:
+                batch.append(self._waiting.popleft())
+            if not batch:
+                return []
+            self.commits += 1
             try:
-                with self._store.together():
-                    return [_Done(work()) for work in batch]
+                with self._store.together(before_commit=turn.end):
+                    done = [_Done(work()) for work, _ in batch]
+                return [(answer, outcome) for (_, answer), outcome in zip(batch, done, strict=True)]
             except Exception:  # noqa: BLE001, S110 - each is done again alone, and raises there
                 pass
-        return [self._alone(work) for work in batch]
+        with self._turn:
+            return [(answer, self._alone(work)) for work, answer in batch]
 
     def _alone(self, work: Callable[[], Any]) -> _Done:
         pause = FIRST_PAUSE
@@ -95,6 +116,27 @@ class Committer:
             time.sleep(pause)
             pause *= 2
         raise AssertionError  # the last try has returned
+
+
+class _Turn:
+    """A turn that ends when its thread says so, or else with its block."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock = lock
+        self._mine = False
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self._mine = True
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Let another thread have its turn."""
+        if self._mine:
+            self._mine = False
+            self._lock.release()
 
 
 def _tell(answer: asyncio.Future[Any], outcome: _Done) -> None:

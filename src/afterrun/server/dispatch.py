@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
@@ -37,6 +38,10 @@ CRASHES: Final = 10
 """Runners that may end while they execute a run that gets no further, before it fails."""
 
 
+RECENT: Final = 1_000
+"""Runs whose ends are remembered for who asks a moment later."""
+
+
 class Places(Protocol):
     """Who knows the runners."""
 
@@ -54,6 +59,7 @@ class Endings:
         """Begin with nobody who waits."""
         self._lock = threading.Lock()
         self._waiting: dict[str, set[threading.Event]] = {}
+        self._recent: OrderedDict[str, None] = OrderedDict()
 
     @contextmanager
     def watched(self, run: str) -> Iterator[threading.Event]:
@@ -61,6 +67,8 @@ class Endings:
         told = threading.Event()
         with self._lock:
             self._waiting.setdefault(run, set()).add(told)
+            if run in self._recent:
+                told.set()
         try:
             yield told
         finally:
@@ -74,6 +82,9 @@ class Endings:
         with self._lock:
             for told in self._waiting.get(run, ()):
                 told.set()
+            self._recent[run] = None
+            if len(self._recent) > RECENT:
+                self._recent.popitem(last=False)
 
 
 class Dispatch:

@@ -39,7 +39,7 @@ log = logging.getLogger("afterrun.server")
 OWNER: Final = "workflow server "
 """How the owners of a server's leases begin; the epoch of its own lease follows."""
 
-LOOK_AGAIN: Final = 1.0
+LOOK_AGAIN: Final = 0.5
 """Seconds after which a run that is waited for is looked at, since others end runs, too."""
 
 POLL: Final = 1.0
@@ -107,12 +107,12 @@ class Engine:
         """
         until = None if seconds is None else time.monotonic() + seconds
         with self._dispatch.endings.watched(run) as told:
-            while (found := self.store.get(run)).ended_at is None:
+            while True:
                 left = LOOK_AGAIN if until is None else min(LOOK_AGAIN, until - time.monotonic())
-                if left <= 0:
-                    break
-                told.wait(left)
-        return found
+                told.wait(max(left, 0))
+                found = self.store.get(run)
+                if found.ended_at is not None or left <= 0:
+                    return found
 
     def status(self) -> Status:
         """Say how the engine is: counts and moments."""
@@ -228,7 +228,7 @@ class Engine:
         store.claims.wake_due()
         if time.monotonic() - self._looked >= POLL:
             self._looked = time.monotonic()
-            store.claims.late(names=names)
+            store.claims.late(names=names, owner=self._owner)
         return store.claims.take(owner=self._owner, names=names, keep_for=keep_for, limit=limit)
 
     async def _settle(self) -> None:
