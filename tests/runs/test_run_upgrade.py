@@ -13,6 +13,7 @@ from afterrun.runs import upgrade as upgrades
 from afterrun.runs.schema import attempts, blobs, generations, leases, obligations, runs, steps
 from afterrun.runs.side_tables import checkpoints, effects, messages, receipts
 from afterrun.runs.upgrade import upgrade_to, version
+from afterrun.runs.words import StepKind
 from runs.runs_kit import LONG_AGO, Home, running
 
 LOOP = "01900000-0000-7000-8000-000000000001"
@@ -282,3 +283,16 @@ def test_an_upgraded_loop_loses_its_past_to_retention(empty_home: Home) -> None:
     policy = Policy(generations=Policy(keep_for=timedelta(days=7)))
     empty_home.prune(policy)
     assert list(_ends(empty_home)) == [3]
+
+
+def test_what_stood_there_before_workflows_is_as_it_was(empty_home: Home) -> None:
+    """Steps are ordinary steps, no run has a time to go on, and a server can have the store."""
+    _first_store(empty_home)
+    with empty_home.open() as store:
+        assert [entry.kind for entry in store.history.page(LOOP)] == [StepKind.STEP]
+        assert store.claims.next_due() is None
+        assert store.serving.held_until() is None
+        assert store.serving.acquire(owner="server", keep_for=timedelta(hours=1)).epoch == 1
+        assert store.serving.held_until() is not None
+    [run] = empty_home.rows(runs)
+    assert (run["due_at"], run["progress"], run["recipient"]) == (None, None, None)
