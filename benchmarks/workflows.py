@@ -50,7 +50,7 @@ POLL = 0.002
 KEYS = Keys.generate()
 """Of all stores: what is measured is sealed and scrubbed, as it is unless somebody says otherwise."""
 
-NOTHING = Policy(generations=Policy(keep_for=timedelta(microseconds=1), grace=timedelta(0)))
+NOTHING = Policy(grace=timedelta(0), generations=Policy(keep_for=timedelta(microseconds=1)))
 PAGE = 100
 
 

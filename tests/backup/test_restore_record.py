@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -123,11 +123,11 @@ def test_one_that_is_cut_off_says_how_far_it_came(
     put = Restore._restore
     calls: list[Unit] = []
 
-    def cut_off(self: Restore, among: AttachedUnits, unit: Unit) -> object:
-        calls.append(unit)
+    def cut_off(self: Restore, among: AttachedUnits, units: Sequence[Unit]) -> object:
+        calls.extend(units)
         if len(calls) == 6:
             raise error
-        return put(self, among, unit)
+        return put(self, among, units)
 
     monkeypatch.setattr(Restore, "_restore", cut_off)
     with pytest.raises(error):

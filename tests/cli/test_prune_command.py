@@ -266,7 +266,7 @@ def test_a_plan_of_another_profile_is_refused(store: Path, plan: Path) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"format": "afterrun-plan/3"},
+        {"format": "afterrun-plan/4"},
         {"identity": "short"},
         {"units": "run-3"},
         {"units": [3]},

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, Literal
 
 from afterrun import Policy, Retention
+from afterrun.core.row_rules import RowRules
 from dumps import Dump, Row, canonical, dump_sqlite
 from engines.stores import age_runs, make_store
 
@@ -39,6 +40,14 @@ class Request:
     offline: bool = True
     approve: str | None = None
     backup: str = ""
+    profile: str | None = None
+    rows: tuple[str, ...] = ()
+
+    @property
+    def policy(self) -> Policy:
+        """Return what it removes: runs of a month, and rows of a week of the named row tables."""
+        week = RowRules(keep_for=timedelta(days=7))
+        return replace(MONTH, tables=dict.fromkeys(self.rows, week))
 
 
 def make_aged(version: str, path: Path, journal: Journal) -> Dump:

@@ -71,9 +71,9 @@ class Victims:
 
 
 @contextmanager
-def victims(warm_up: Path) -> Iterator[Victims]:
+def victims(warm_up: Path, *profile: Path) -> Iterator[Victims]:
     """Start the process that forks the victims; the store at ``warm_up`` is removed from once."""
-    command = [sys.executable, str(TESTS / "crash" / "victim.py"), "serve", str(warm_up)]
+    command = [sys.executable, str(TESTS / "crash" / "victim.py"), "serve", str(warm_up), *map(str, profile)]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
     ) as process:

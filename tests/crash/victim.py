@@ -21,7 +21,7 @@ from typing import Final
 
 from afterrun import BackupOrder, Report, SweepOptions, open_retention
 from afterrun.stores.sql.backups import Restored
-from crash.aged import MONTH, Request
+from crash.aged import Request
 
 PR_SET_PTRACER: Final = 0x59616D61
 ANY_TRACER: Final = -1
@@ -30,19 +30,19 @@ ANY_TRACER: Final = -1
 def remove(request: Request, *, gate: Callable[[], bool] = lambda: True) -> Report | Restored:
     """Run the manual apply, the automatic sweep or the restore that a request asks for."""
     options = SweepOptions(offline=request.offline, gate=gate)
-    with open_retention(request.store, state=Path(request.state)) as retention:
+    with open_retention(request.store, profile=request.profile, state=Path(request.state)) as retention:
         if request.command == "sweep":
-            return retention.sweep(MONTH, options=options, approve=request.approve)
+            return retention.sweep(request.policy, options=options, approve=request.approve)
         if request.command == "restore":
             return retention.restore(Path(request.backup))
         order = BackupOrder(path=Path(request.backup)) if request.backup else None
-        return retention.prune(MONTH, options=options, backup=order)
+        return retention.prune(request.policy, options=options, backup=order)
 
 
-def serve(warm_up: Path) -> None:
+def serve(warm_up: Path, profile: Path | None) -> None:
     """Fork a child for each request; say its process id, then its exit code (negative: a signal)."""
     with tempfile.TemporaryDirectory() as state:
-        remove(Request(store=str(warm_up), state=state))
+        remove(Request(store=str(warm_up), state=state, profile=None if profile is None else str(profile)))
     _say("ready")
     for line in sys.stdin:
         wait, go = os.pipe()
@@ -92,9 +92,9 @@ def _say(answer: object) -> None:
 
 def main() -> None:
     """Run the mode named on the command line."""
-    mode, argument = sys.argv[1:]
+    mode, argument, *profile = sys.argv[1:]
     if mode == "serve":
-        serve(Path(argument))
+        serve(Path(argument), Path(*profile) if profile else None)
     else:
         hold(Request(**json.loads(argument)))
 

@@ -57,6 +57,18 @@ def test_without_the_datasource_its_rows_stay_and_a_reused_id_gets_the_old_outpu
     assert again["charges"] == [CRASHED]
 
 
+def test_a_cap_in_bytes_counts_rows_in_the_datasource(pair: Pair) -> None:
+    """What units hold there is part of what they take, so a cap in bytes comes to fewer of them."""
+    body = "x" * 20_000
+    pair.datasource.rows("UPDATE {s}datasource_outputs SET output = :body", body=body)
+    with pair.retention(writable=False) as here, pair.retention(reaching=False, writable=False) as alone:
+        held, units = here.store.content()
+        least, same = alone.store.content()
+    assert units == same == len(EXPIRED) + 1
+    stored = len(HELD | {WAITING}) * len(body)
+    assert held - least > (stored if pair.datasource.location.endswith(".sqlite") else stored // 200)
+
+
 def test_an_automatic_sweep_reaches_the_datasource_too(pair: Pair) -> None:
     """It asks first, as ever, and then takes the rows along."""
     with pair.retention() as retention:

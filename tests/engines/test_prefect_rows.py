@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
-from afterrun import Policy
+from afterrun import BackupOrder, Policy, SweepOptions
 from afterrun.core.row_rules import RowRules
 
 from .prefect_fixtures import _prefect_database, made, prefect_postgres
@@ -98,6 +99,31 @@ def test_a_task_that_started_a_subflow_stays_with_it(store: Store) -> None:
     loose = "(SELECT id FROM task_run WHERE flow_run_id IS NULL AND state_type = 'COMPLETED')"
     store.change(f"UPDATE flow_run SET parent_task_run_id = {loose} WHERE name = 'single-0'")
     assert pruned(store, tasks=FORTNIGHT) == {}
+
+
+def test_rows_and_runs_come_back_from_one_backup(store: Store, tmp_path: Path) -> None:
+    """Logs, events and tasks are in the file of the runs whose logs they are, each once; all come back."""
+    policy = Policy(keep_for=timedelta(days=30), tables=dict.fromkeys(("logs", "events", "tasks"), FORTNIGHT))
+    folder = tmp_path / "backups"
+    folder.mkdir(mode=0o700)
+    tables = ("log", "events", "event_resources", "task_run", "task_run_state", "flow_run", "flow_run_state")
+
+    def rows() -> dict[str, list[str]]:
+        return {name: sorted(map(repr, store.rows(f"SELECT * FROM {name}"))) for name in tables}
+
+    before = rows()
+    order = BackupOrder(path=folder / "went.backup")
+    with retention(store) as opened:
+        planned = opened.plan(policy)
+        report = opened.prune(policy, options=SweepOptions(offline=True), backup=order)
+        assert (report.ended, list(opened.verify())) == ("completed", [])
+        assert dict(+report.rows) == dict(+planned.rows)
+        assert not any(units.skipped for units in report.kinds.values())
+        assert report.backup is not None
+        assert report.backup["units"] == report.removed > len(report.kinds)
+        restored = opened.restore(order.path, rest=0.0)
+        assert (restored.refused, list(opened.verify())) == ({}, [])
+    assert rows() == before
 
 
 def begun(store: Store) -> list[object]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from afterrun import BackupOrder, Budget, Policy, SweepOptions
+from afterrun import BackupOrder, Budget, Policy, Refused, Retention, SweepOptions
 from afterrun.core.errors import ProfileError
 from afterrun.stores.sql.store import SqlStore
-from pg_server import SUPERUSER, Database
+from pg_server import Database
 
 from .procrastinate_stores import (
     ABORTED,
@@ -223,17 +223,28 @@ def test_a_store_whose_trigger_is_off_is_not_a_read_one(store: JobStore) -> None
     assert any("was never read" in text for text in schema.problems)
 
 
-def test_a_role_that_may_not_empty_links_is_told(store: JobStore) -> None:
-    """The trigger acts for the role that deletes; where it may not, the sweep fails and nothing is gone."""
+def test_a_role_that_may_not_empty_links_is_told(store: JobStore, role: str) -> None:
+    """The trigger acts for the role that deletes; the grant that it lacks is told before anything goes."""
     store.age(OLD)
-    defers = f'"{store.schema}".procrastinate_periodic_defers'
-    store.database.run(f"REVOKE UPDATE ON {defers} FROM app", user=SUPERUSER)
-    before = store.counts()
-    with store.retention() as opened:
-        report = opened.prune(MONTH, options=SweepOptions(offline=True))
-    assert report.ended == "failed"
-    assert "42501" in report.message
+    schema = f'"{store.schema}"'
+    jobs, defers = f"{schema}.procrastinate_jobs", f"{schema}.procrastinate_periodic_defers"
+    store.database.run(
+        f'GRANT USAGE ON SCHEMA {schema} TO "{role}";'
+        f'GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO "{role}";'
+        f'GRANT DELETE ON {jobs}, {schema}.procrastinate_events TO "{role}";'
+        f'GRANT UPDATE (status) ON {jobs} TO "{role}"'
+    )
+    location, before = store.database.url(role, schema=store.schema), store.counts()
+    with (
+        Retention(location, state=store.folder / "state") as opened,
+        pytest.raises(Refused, match=r"GRANT UPDATE \(job_id\) ON .*procrastinate_periodic_defers TO"),
+    ):
+        opened.prune(MONTH)
     assert store.counts() == before
+    store.database.run(f'GRANT UPDATE (job_id) ON {defers} TO "{role}"')
+    with Retention(location, state=store.folder / "state") as opened:
+        report = opened.prune(MONTH, options=SweepOptions(offline=True))
+    assert (report.ended, report.units.removed) == ("completed", len(ENDED))
 
 
 def test_a_schema_without_the_engines_tables_fits_no_profile(database: Database, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def apply(loops: Loops, path: Path) -> None:
 def test_a_plan_file_has_the_kind_beside_the_id_of_a_generation(both: Loops, tmp_path: Path) -> None:
     """A whole run is its id alone, as before."""
     _, contents = planned(both, tmp_path)
-    assert contents["format"] == "afterrun-plan/2"
+    assert contents["format"] == "afterrun-plan/3"
     assert contents["units"] == ["a/1", ["generation", "a/1"], ["generation", "a/2"]]
 
 

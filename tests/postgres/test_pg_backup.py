@@ -208,7 +208,7 @@ def test_no_timeout_of_the_database_ends_a_snapshot(
     add = Writing.add
 
     def slow(self: Writing, kind: str, units: Sequence[Unit]) -> Sequence[UnitSum]:
-        self._rows.dialect.driver.execute("SELECT pg_sleep(0.3)")
+        self._kinds["tree"].dialect.driver.execute("SELECT pg_sleep(0.3)")
         with store.database.server.connect() as elsewhere:
             elsewhere.execute("SELECT pg_sleep(0.3)")
         return add(self, kind, units)

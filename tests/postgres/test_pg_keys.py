@@ -17,8 +17,12 @@ from sites import DAY_MS
 oldest = pytest.mark.parametrize("postgres", majors()[-1:], indirect=True)
 """The build in the wheel lacks what collations need; an older one from a distribution has it."""
 
+UUIDS: Final = [f"{number:08x}-0000-4000-8000-00000000000a" for number in range(6)]
+
 NOBODY: Final = [
     "nobody",
+    ",".join(UUIDS[:2]),
+    "0,5",
     "1.5",
     "-",
     "",
@@ -33,7 +37,6 @@ NOBODY: Final = [
 ]
 """Ids that no run has, and most of which cannot be of the key's type."""
 
-UUIDS: Final = [f"{number:08x}-0000-4000-8000-00000000000a" for number in range(6)]
 LETTERS: Final = ["a", "B", "c C", "d'", "\N{CRAB}", "f" * 80]
 
 TYPES: Final[dict[str, list[str]]] = {

@@ -125,20 +125,6 @@ def test_a_policy_with_rows_takes_no_backup(shop: Shop) -> None:
     assert shop.counts()["logs"] == 1
 
 
-def test_a_plan_file_takes_no_rows(shop: Shop) -> None:
-    """Narrowed to ids, neither plan nor removal touches a row table, and both say so."""
-    shop.store.insert("runs", [("old", "done", ago(40))])
-    log(shop.store, [50], run="old")
-    log(shop.store, [50], start=5)
-    rules = Policy(keep_for=timedelta(days=30), tables={"logs": keep(7)})
-    with shop.open() as retention:
-        plan = retention.plan(rules, only={"old"})
-        done = retention.prune(rules, only={"old"})
-    assert plan.rows == done.rows == {"runs": 1, "logs": 1}
-    assert shop.ids("logs") == [5]
-    assert all(any("plan file" in notice for notice in report.notices) for report in (plan, done))
-
-
 def test_a_bound_of_removals_is_shared_with_runs(shop: Shop) -> None:
     """With --limit, no table takes all, and a later sweep goes on."""
     shop.store.insert("runs", [(f"r{n}", "done", ago(40)) for n in range(20)])

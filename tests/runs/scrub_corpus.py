@@ -243,6 +243,8 @@ ORDINARY: Final = (
     '{"authenticated": true, "author": "me", "session": "morning", "tokenizer": "cl100k_base"}',
     "2025-01-02T03:04:05.678Z INFO worker-7f9c6d5b8-x2x4z started in 1.2s, pid=4242",
     "SELECT key, secret_name FROM vault WHERE token_type = 'service' ORDER BY key",
+    '{"result": {"storage_key": "/root/.prefect/storage/01933b2a7b6e7c3d9f102a3b4c5d6e7f"}}',
+    "credentials = GcpCredentials.load('default'); login(password=password, token=token)",
     "kubectl get pods -n default; docker run --rm -p 8080:80 nginx:1.25.3-alpine",
     "-----BEGIN CERTIFICATE----- and -----BEGIN PUBLIC KEY----- are for everybody",
     "ISBN 978-3-16-148410-0, IBAN DE89 3704 0044 0532 0130 00, tel +49 30 1234567",

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from afterrun.cli import main
 from afterrun.runs import RunStatus, RunStore
+from afterrun.runs.keys import VARIABLE
 
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "agent.md"
 
@@ -16,7 +18,13 @@ def test_the_agent_of_the_how_to_runs(
     """Its blocks are one program that does what the page says, a dead runner included."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("AFTERRUN_STATE_DIR", str(tmp_path / "state"))
-    program = "\n".join(re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL))
+    page = PAGE.read_text("utf-8")
+    [command, setting] = re.findall(r"^(?:afterrun|export) (.*)$", page, re.MULTILINE)[:2]
+    assert main(command.split()) == 0
+    monkeypatch.delenv(VARIABLE)
+    monkeypatch.setenv(*setting.split("="))
+    capsys.readouterr()
+    program = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
     exec(compile(program, "agent.py", "exec"), {"__name__": "agent"})  # noqa: S102 - our own page
     assert capsys.readouterr().out.splitlines() == [
         "asks pending",

@@ -191,6 +191,15 @@ def test_a_run_completes_once_its_effects_are_ended_or_in_doubt(home: Home, stor
     assert home.verdict(run) == ["expired"]
 
 
+def test_what_did_not_happen_in_a_past_generation_is_given_up(store: RunStore, step: Attempt) -> None:
+    """The step that would do it again is over; the live run proposes it anew if it wants it."""
+    [doubtful] = store.effects.doubt(_begun(store, step))
+    store.steps.complete(step)
+    store.continue_as_new(step.run)
+    assert store.effects.settle(doubtful, applied=False, by="ops").status is EffectStatus.CANCELLED
+    assert store.view(step.run).work == {}
+
+
 @pytest.mark.parametrize("end", ["finish", "cancel"])
 def test_a_run_that_ends_leaves_in_doubt_what_was_begun(store: RunStore, step: Attempt, end: str) -> None:
     """What was not begun is given up, and nobody has to settle it."""

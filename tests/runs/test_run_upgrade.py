@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from datetime import timedelta
 from typing import Any
 
@@ -8,13 +9,24 @@ import sqlalchemy as sa
 
 from afterrun import Policy
 from afterrun.core.times import SECOND
-from afterrun.runs import RunStore, SchemaTooNew, UpgradeNeeded, UpgradeRefused
+from afterrun.runs import NoSealingKey, RunStore, SchemaTooNew, UpgradeNeeded, UpgradeRefused
 from afterrun.runs import upgrade as upgrades
-from afterrun.runs.schema import attempts, blobs, generations, leases, obligations, runs, steps
+from afterrun.runs.keys import VARIABLE
+from afterrun.runs.schema import (
+    attempts,
+    blobs,
+    generations,
+    leases,
+    obligations,
+    runs,
+    steps,
+    store_identity,
+    tombstones,
+)
 from afterrun.runs.side_tables import checkpoints, effects, messages, receipts
 from afterrun.runs.upgrade import upgrade_to, version
 from afterrun.runs.words import StepKind
-from runs.runs_kit import LONG_AGO, Home, running
+from runs.runs_kit import KEYS, LONG_AGO, Home, running
 
 LOOP = "01900000-0000-7000-8000-000000000001"
 
@@ -283,6 +295,84 @@ def test_an_upgraded_loop_loses_its_past_to_retention(empty_home: Home) -> None:
     policy = Policy(generations=Policy(keep_for=timedelta(days=7)))
     empty_home.prune(policy)
     assert list(_ends(empty_home)) == [3]
+
+
+def _store_with_content(home: Home) -> dict[int, bytes]:
+    """Make a store as the second revision left it: content in the clear, by its SHA-256."""
+    with home.database() as database:
+        upgrade_to(database, "0002")
+    held = {1: b"what it was asked", 2: b'{"token": "ghp_' + b"a1" * 18 + b'"}', 3: bytes(range(256)) * 300}
+    old = sa.Table("blobs", sa.MetaData(), *(sa.Column(name) for name in OLD_BLOB))
+    for number, content in held.items():
+        address = hashlib.sha256(content).hexdigest()
+        values = {"id": number, "address": address, "size": len(content), "content": content}
+        _put(home, (old, values | {"created_at": LONG_AGO}))
+    run = {"id": LOOP, "root_id": LOOP, "name": "agent", "status": "completed", "generation": 1}
+    times = {"created_at": LONG_AGO, "started_at": LONG_AGO, "ended_at": LONG_AGO + SECOND}
+    _put(home, (runs, run | times | {"input_id": 1, "output_id": 2, "idempotency_key": "k"}))
+    generation = {"run_id": LOOP, "number": 1, "status": "completed", "input_id": 3}
+    _put(home, (generations, generation | {"started_at": LONG_AGO, "ended_at": LONG_AGO + SECOND}))
+    for key, run_id in (("k", LOOP), ("gone", "no more")):
+        digest = hashlib.sha256(held[2]).hexdigest()
+        stone = {"key": key, "run_id": run_id, "status": "completed", "outcome_digest": digest}
+        _put(home, (tombstones, stone | {"ended_at": LONG_AGO}))
+    return held
+
+
+OLD_BLOB = ("id", "address", "size", "content", "created_at")
+
+
+def test_content_of_the_second_revision_is_sealed_by_the_first_key(empty_home: Home) -> None:
+    """Numbers and content are as before; addresses are new, and no digest of before is left."""
+    held = _store_with_content(empty_home)
+    told = RunStore.pending(empty_home.location)
+    assert told is not None
+    assert (told.before, told.rows) == ("0002", 3)
+    with empty_home.open() as store:
+        assert (store.input_of(LOOP), store.output_of(LOOP)) == (held[1], held[2])
+        display = store.output_display_of(LOOP)
+        assert display is not None
+        assert display.text == '{"token": "[removed]"}'
+        assert store.create("copy", content=held[3]).new
+        rows = {row["id"]: row for row in empty_home.rows(blobs)}
+        assert {number: row["address"] for number, row in rows.items()} == {
+            number: store.address_of(content) for number, content in held.items()
+        }
+        assert {row["created_at"] for row in rows.values()} == {LONG_AGO}
+        stones = {row["key"]: row["outcome_digest"] for row in empty_home.rows(tombstones)}
+        assert stones == {"k": store.address_of(held[2]), "gone": None}
+    assert b"what it was asked" not in b"".join(bytes(row["content"]) for row in empty_home.rows(blobs))
+
+
+def test_content_of_the_second_revision_stays_shut_without_a_key(
+    empty_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables are upgraded; content waits for a key, or for the word that none is wanted."""
+    held = _store_with_content(empty_home)
+    monkeypatch.delenv(VARIABLE)
+    with empty_home.open() as store, pytest.raises(NoSealingKey):
+        store.input_of(LOOP)
+    with empty_home.open("off") as store:
+        assert (store.input_of(LOOP), store.output_of(LOOP)) == (held[1], held[2])
+    with empty_home.open(KEYS) as store:
+        assert (store.input_of(LOOP), store.output_of(LOOP)) == (held[1], held[2])
+
+
+def test_content_is_not_sealed_while_runs_are_held_or_without_leave(
+    empty_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runner that has the store open could write in the clear; nothing is changed until it is gone."""
+    monkeypatch.delenv(VARIABLE)
+    with empty_home.open("off") as store:
+        run = store.create("agent", content=b"in the clear").run.id
+        lease = store.leases.acquire(run, owner="w", keep_for=timedelta(hours=1))
+        before = [empty_home.rows(table) for table in (blobs, store_identity)]
+        with pytest.raises(UpgradeRefused, match="leases are live"):
+            empty_home.open(KEYS)
+        store.leases.release(lease)
+        with pytest.raises(UpgradeNeeded, match="not sealed yet"):
+            RunStore.open(empty_home.location, sealing=KEYS, migrate=False)
+        assert [empty_home.rows(table) for table in (blobs, store_identity)] == before
 
 
 def test_what_stood_there_before_workflows_is_as_it_was(empty_home: Home) -> None:

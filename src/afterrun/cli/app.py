@@ -17,6 +17,7 @@ from afterrun.cli.explain import explain
 from afterrun.cli.failure import Failure, failure_of
 from afterrun.cli.history import history
 from afterrun.cli.inspect import inspect
+from afterrun.cli.key import key
 from afterrun.cli.plan import plan
 from afterrun.cli.profile import profile
 from afterrun.cli.prune import prune
@@ -44,7 +45,7 @@ app = SuggestingGroup(
     ),
     commands=[
         *(scan, inspect, plan, explain, prune, sweep, watch),
-        *(restore, reclaim, verify, history, profile, config),
+        *(restore, reclaim, verify, history, profile, config, key),
         *(serve, run),
     ],
     no_args_is_help=False,

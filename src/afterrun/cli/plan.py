@@ -27,7 +27,6 @@ from afterrun.cli.session import Session
 from afterrun.cli.text import distance, size, visible
 from afterrun.cli.through import not_said, served, show_served
 from afterrun.core.errors import Exit
-from afterrun.core.facts import key_text
 from afterrun.core.inspection import Ahead, Held
 from afterrun.core.outlook import Outlook
 from afterrun.core.policy import Policy
@@ -44,7 +43,7 @@ NAME: Final = 40
 @policy_options
 @profile_option
 @datasource_option
-@click.option("--out", metavar="FILE", help="Write the ids of the units that would go to a new file.")
+@click.option("--out", metavar="FILE", help="Write the ids of what would go to a new file.")
 @click.option("--calendar", is_flag=True, help="Draw the units that ended each day: what goes, what stays.")
 @click.option("--show-sql", is_flag=True, help="Print the statements that read and would remove.")
 @json_option
@@ -89,7 +88,8 @@ def _planned(retention: Retention, policy: Policy, out: Path | None, *, calendar
     with nullcontext() if out is None else PlanWriter(out, retention.store, outlook.report) as file:
         for kind, unit in outlook.going(page=PLAN_PAGE):
             if file is not None:
-                file.add(kind, key_text(unit.key))
+                file.add(kind, unit)
+    outlook.report.notices += [] if file is None else file.notices()
     outlook.report.seconds = time.monotonic() - began
     return outlook
 

@@ -8,37 +8,58 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 
 from afterrun.cli.text import to_json
 from afterrun.core.errors import Refused, UsageError
+from afterrun.core.facts import Key, Unit, key_text
 from afterrun.core.plan import WHOLE_RUNS, Only
 from afterrun.core.report import Report
+from afterrun.core.row_tables import ROW, kind_of
 from afterrun.core.times import iso
 from afterrun.reading import read_small_file
 from afterrun.stores.sql.store import SqlStore
 
-FORMAT: Final = "afterrun-plan/2"
+FORMAT: Final = "afterrun-plan/3"
 MAX_BYTES: Final = 134_217_728
 MAX_UNITS: Final = 2_000_000
 BESIDE: Final = ("-wal", "-shm", "-journal")
 """Endings by which SQLite finds files beside a database; a file of such a name could harm it."""
 
 
+MARGIN: Final = 65_536
+"""Bytes of a plan file that its end may take."""
+
+RowKey = int | str | Annotated[tuple[int | str, ...], Field(min_length=2)]
+"""The key of a row, as the store has it: 5 is not "5", and one of several columns is a list."""
+
 Named = Annotated[list[str], Field(min_length=2, max_length=2)]
 """The kind of a unit and its id."""
 
 
 class PlanFile(BaseModel):
-    """The contents of a plan file. A unit is its id alone, if it is a whole run, or its kind and its id."""
+    """The contents of a plan file. A unit is its id alone, if it is a whole run, or its kind and its id.
+
+    ``rows`` are keys of rows by row table, since the third format.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    format: Literal["afterrun-plan/1", "afterrun-plan/2"]
+    format: Literal["afterrun-plan/1", "afterrun-plan/2", "afterrun-plan/3"]
     store: str
     identity: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
     profile: str
@@ -46,6 +67,17 @@ class PlanFile(BaseModel):
     policy: dict[str, JsonValue]
     fingerprint: str
     units: list[str | Named] = Field(max_length=MAX_UNITS)
+    rows: dict[str, list[RowKey]] = Field(default_factory=dict, max_length=1_000)
+
+    @model_validator(mode="after")
+    def _is_of_its_format(self) -> Self:
+        if self.rows and self.format != FORMAT:
+            raise ValueError("rows came with a later format")
+        if sum(map(len, self.rows.values())) > MAX_UNITS:
+            raise ValueError("too many rows")
+        if any(not isinstance(unit, str) and unit[0].startswith(ROW) for unit in self.units):
+            raise ValueError("rows stand under rows")
+        return self
 
     def ids_for(self, store: SqlStore) -> Only:
         """Return the listed ids, by kind but for a file of the first format, which does not tell kinds apart.
@@ -69,7 +101,8 @@ class PlanFile(BaseModel):
                 found.setdefault(unit[0], set()).add(unit[1])
         if self.format == "afterrun-plan/1":
             return whole.union(*found.values())
-        return {**dict.fromkeys(WHOLE_RUNS, whole), **found}
+        rows: dict[str, frozenset[Key]] = {kind_of(name): frozenset(keys) for name, keys in self.rows.items()}
+        return {**dict.fromkeys(WHOLE_RUNS, whole), **found, **rows}
 
 
 def read_plan(path: Path) -> PlanFile:
@@ -89,7 +122,10 @@ def read_plan(path: Path) -> PlanFile:
 
 
 class PlanWriter:
-    """Writes a plan file, unit by unit. A failure in the middle leaves no file behind."""
+    """Writes a plan file, unit by unit, rows last. A failure in the middle leaves no file behind.
+
+    ``left_out`` counts rows by kind that the file has no room for: they do not go with it.
+    """
 
     def __init__(self, path: Path, store: SqlStore, report: Report) -> None:
         """Name the file; the report gives its header."""
@@ -104,8 +140,9 @@ class PlanWriter:
             "policy": report.policy,
             "fingerprint": report.fingerprint,
         }
-        self._units = 0
-        self._bytes = 0
+        self._units = self._rows = self._bytes = 0
+        self._table = ""
+        self.left_out: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
         """Make the file and write its header. Raises `UsageError` if something is there already."""
@@ -122,13 +159,40 @@ class PlanWriter:
         self._write(f'{to_json(self._head)[:-1]}, "units": [')
         return self
 
-    def add(self, kind: str, unit: str) -> None:
-        """Write the kind and the id of one unit. Raises `UsageError` beyond what `read_plan` reads."""
-        said = unit if kind in WHOLE_RUNS else [kind, unit]
+    def add(self, kind: str, unit: Unit) -> None:
+        """Write the kind and the id of one unit. Raises `UsageError` beyond what `read_plan` reads.
+
+        Of rows, the first ones are listed, as many as the file may hold.
+        """
+        if kind.startswith(ROW):
+            self._add_row(kind.removeprefix(ROW), unit.key)
+            return
+        said = key_text(unit.key) if kind in WHOLE_RUNS else [kind, key_text(unit.key)]
         self._write(f"{',' if self._units else ''}\n{to_json(said)}")
         self._units += 1
-        if self._units > MAX_UNITS or self._bytes > MAX_BYTES - 16:
+        if self._units > MAX_UNITS or self._bytes > MAX_BYTES - MARGIN:
             raise UsageError("the plan has more units than a plan file may list: use a narrower policy")
+
+    def _add_row(self, table: str, key: Key) -> None:
+        said = to_json(key)
+        if self._rows == MAX_UNITS or self._bytes + len(said) > MAX_BYTES - MARGIN:
+            self.left_out[table] += 1
+            return
+        if table != self._table:
+            opened = "], " if self._table else '\n], "rows": {'
+            self._write(f"{opened}{to_json(table)}: [\n{said}")
+            self._table = table
+        else:
+            self._write(f",\n{said}")
+        self._rows += 1
+
+    def notices(self) -> Iterator[str]:
+        """Yield what is to be said of rows that are not listed."""
+        for table, count in self.left_out.items():
+            yield (
+                f"the plan file has no room for {count:,} more rows of {table}: --plan removes those that it "
+                "lists, and another plan finds the rest"
+            )
 
     def _write(self, text: str) -> None:
         self._bytes += self._file.write(text)
@@ -141,7 +205,7 @@ class PlanWriter:
             self._abandon()
             return
         try:
-            self._write("\n]}\n")
+            self._write("\n]}}\n" if self._table else "\n]}\n")
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()

@@ -101,7 +101,7 @@ def prune(
         preview = None if apply and yes else retention.plan(rules, only=only)
         total = None if preview is None else preview.would_go
         if preview is not None and backup is not None:
-            preview.notices.extend(retention.backup_notices(backup.kind))
+            preview.notices.extend(retention.backup_notices(backup.kind, rules))
         if preview is not None and not (apply and total):
             _show(session, preview, as_json=as_json, hint=not apply)
             return Exit.DONE

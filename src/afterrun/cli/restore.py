@@ -13,6 +13,7 @@ from afterrun.cli.options import json_option, profile_option, store_argument
 from afterrun.cli.render import counted, notes, table
 from afterrun.cli.session import Session
 from afterrun.core.errors import Exit
+from afterrun.core.row_tables import ROW
 from afterrun.service import open_retention
 from afterrun.stores.sql.backups import Restored
 
@@ -23,10 +24,22 @@ ADVICE: Final = (
 WORDS: Final = {"directory": "run directories"}
 
 
+def _word(kind: str) -> str:
+    """Return what units of a kind are called, many of them."""
+    table = kind.removeprefix(ROW)
+    return f"rows of {table}" if table != kind else WORDS.get(kind, f"{kind}s")
+
+
 @click.command("restore")
 @store_argument
 @click.argument("backup", metavar="BACKUP")
 @click.argument("run", metavar="[RUN]", required=False)
+@click.option(
+    "--rows",
+    multiple=True,
+    metavar="NAME",
+    help="Only rows of this row table: all, or the one whose key is RUN. May be repeated.",
+)
 @profile_option
 @click.option(
     "--schema-unverified", is_flag=True, help="Admit a schema version that was never read. Look first."
@@ -40,12 +53,13 @@ def restore(
     store: str,
     backup: str,
     run: str | None,
+    rows: tuple[str, ...],
     profile: str | None,
     schema_unverified: bool,
     offline: bool,
     as_json: bool,
 ) -> int:
-    """Put the tree of one run, one generation, or all of them back from a backup that prune made.
+    """Put the tree of one run, one generation, or all of them back from a backup that prune made; or rows.
 
     Of a directory, BACKUP may be the word `trash`: what is in its trash comes back. A tree whose ids are in
     the store again is refused, and so is a generation whose run is gone.
@@ -53,7 +67,7 @@ def restore(
     with open_retention(
         store, profile=profile, writable=True, schema_unverified=schema_unverified
     ) as retention:
-        report = retention.restore(Path(backup), run, rest=0.0 if offline else 1.0)
+        report = retention.restore(Path(backup), run, rows=rows, rest=0.0 if offline else 1.0)
     if as_json:
         session.screen.json(_as_json(report))
     else:
@@ -91,7 +105,7 @@ def _parts(report: Restored) -> list[RenderableType]:
     ]
     units = [
         ("restored", counted(report.units)),
-        *((f"{WORDS.get(kind, kind + 's')} among them", counted(n)) for kind, n in _beside_trees(report)),
+        *((f"{_word(kind)} among them", counted(n)) for kind, n in _beside_trees(report)),
         ("runs in them", counted(report.members)),
         ("there already, unchanged", counted(report.present)),
     ]

@@ -14,13 +14,14 @@ from typing import Final, NamedTuple, TypeAlias
 
 from afterrun.core.decided import deciders, of_the_young, tallied
 from afterrun.core.errors import StoreFailure
-from afterrun.core.facts import Unit, key_text
+from afterrun.core.facts import Key, Unit, key_text
 from afterrun.core.guard import Count
 from afterrun.core.judge import Judgement, Rules, Verdict, judge
 from afterrun.core.periods import PERIODS
 from afterrun.core.policy import Policy
 from afterrun.core.report import Report, UnitCounts
 from afterrun.core.resolve import resolve
+from afterrun.core.row_tables import ROW
 from afterrun.core.store import Cursor, Store
 from afterrun.core.times import Instant
 
@@ -40,8 +41,14 @@ MANY_GROUPS: Final = 0.8
 WHOLE_RUNS: Final = ("tree", "directory")
 """Kinds of units that are runs with all that belongs to them. An id alone is that of such a one."""
 
-Only: TypeAlias = "Collection[str] | Mapping[str, Collection[str]]"
-"""Ids of units, of whatever kind or by kind: a run may have the id of another run's generation."""
+Only: TypeAlias = "Collection[str] | Mapping[str, Collection[Key]]"
+"""Ids of units, of whatever kind or by kind: a run may have the id of another run's generation.
+
+Rows of a row table, a kind like any other, are told by their keys as the store has them; without kinds, none.
+"""
+
+NOT_IN_PLAN: Final = "not in the plan file"
+"""What is said of units that would go, but for a list of ids that narrows a plan."""
 
 NAMED: Final = 20
 """Oversized units that a report names one by one."""
@@ -52,9 +59,11 @@ UNDECIDED: Final = {
 }
 
 
-def only_of(only: Only | None, kind: str) -> Collection[str] | None:
+def only_of(only: Only | None, kind: str) -> Collection[Key] | None:
     """Return the ids that narrow what goes of one kind; ``None`` if nothing does."""
-    return only.get(kind, frozenset()) if isinstance(only, Mapping) else only
+    if isinstance(only, Mapping):
+        return only.get(kind, frozenset())
+    return frozenset[Key]() if only is not None and kind.startswith(ROW) else only
 
 
 class JudgedPage(NamedTuple):
@@ -202,7 +211,7 @@ class Survey:
         store: Store,
         plan: Plan,
         *,
-        only: Collection[str] | None = None,
+        only: Collection[Key] | None = None,
         watch: Callable[[Surveyed], None] | None = None,
     ) -> None:
         """Prepare a survey; nothing is read yet."""
@@ -237,7 +246,7 @@ class Survey:
                 if self._only is None or key_text(unit.key) in self._only:
                     going.append(unit)
                 else:
-                    counts.skipped["not in the plan file"] += 1
+                    counts.skipped[NOT_IN_PLAN] += 1
         return going
 
     def _weigh(self, going: Sequence[Unit]) -> tuple[Sequence[Unit], int]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from afterrun.core.facts import Key
+from afterrun.core.facts import Key, Unit
 
 Outcome = Literal["drained", "budget", "interrupted", "failed", "blocked"]
 """How the work on one table ended; ``blocked``: it does not fit the profile, so nothing was tried."""
@@ -19,9 +19,18 @@ Place: TypeAlias = tuple[object, ...]
 """Where a page of rows ended, as the store has it: raw values of the columns that order them."""
 
 
+ROW: Final = "row:"
+"""What the names of the kinds of units begin with that are rows."""
+
+
 def kind_of(table: str) -> str:
     """Return what rows of a table are called as a kind of units."""
-    return f"row:{table}"
+    return f"{ROW}{table}"
+
+
+def row_unit(key: Key) -> Unit:
+    """Return a row as a unit, for who asks no more than its key."""
+    return Unit(key, (key,), None, None, successful=False)
 
 
 @dataclass(slots=True)
@@ -39,19 +48,24 @@ class RowCounts:
 
 
 class RowPage(NamedTuple):
-    """The next raw rows: how many were passed, which may go, what keeps the others, and where to go on."""
+    """The next raw rows: how many were passed, which may go, what keeps the others, and where to go on.
+
+    ``unlisted`` counts those that may go but for a list of rows, of a plan file or a backup, that lacks them.
+    """
 
     scanned: int
     going: Sequence[Key]
     kept: RowCounts
     place: Place | None
+    unlisted: int = 0
 
 
 class RowsGone(NamedTuple):
     """One committed batch: rows of the table that went, all rows by real table, and what it took in seconds.
 
     ``held`` is how long it held locks, ``slowest`` its longest statement, and ``taken`` what its size is
-    adapted by: a commit that waits for a disk takes as long for few rows as for many.
+    adapted by: a commit that waits for a disk takes as long for few rows as for many. ``changed`` counts rows
+    that are left since they differ from their backup.
     """
 
     units: int
@@ -59,6 +73,7 @@ class RowsGone(NamedTuple):
     held: float
     taken: float
     slowest: float
+    changed: int = 0
 
 
 class RowSource(Protocol):

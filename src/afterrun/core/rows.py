@@ -110,7 +110,10 @@ class RowRequest:
 
 @dataclass(slots=True)
 class _Pass:
-    """One walk over the rows of a table: how many were found that may go, and how many went."""
+    """One walk over the rows of a table: how many were found that may go, and how many went.
+
+    A row that differs from its backup counts as gone: no later walk finds it.
+    """
 
     whole: bool
     begun: bool = False
@@ -274,7 +277,7 @@ class RowSweep:
         units = self.result.units
         units.scanned += page.scanned
         if self._first:  # later walks meet the same rows again
-            units.expired += len(page.going)
+            units.expired += len(page.going) + page.unlisted
             units.recent += page.kept.recent
             units.protected.update(page.kept.protected)
             units.blocked.update(page.kept.blocked)
@@ -305,10 +308,12 @@ class RowSweep:
         result.figures.slowest = max(result.figures.slowest, done.slowest)
         result.longest = max(result.longest, done.held)
         self._gone += done.units
-        self._walk.gone += done.units
+        self._walk.gone += done.units + done.changed
         skipped = tried - done.units
-        if skipped:
-            result.units.skipped["recheck: changed or locked"] += skipped
+        if done.changed:
+            result.units.skipped["recheck: changed since the backup"] += done.changed
+        if skipped > done.changed:
+            result.units.skipped["recheck: changed or locked"] += skipped - done.changed
         self._sizer.recovered()
         self._sizer.learn(rows=done.units, seconds=done.taken, full=full)
         self._tell(BatchDone(done.units, done.units, sum(done.rows.values()), skipped, done.held))

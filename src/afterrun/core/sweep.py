@@ -15,7 +15,7 @@ from afterrun.core.batch import Batch, Pace, Pending, Sizer, Weights, parts
 from afterrun.core.blobs import Collector, FullPass
 from afterrun.core.errors import Refused, StoreFailure, UnitFailure
 from afterrun.core.events import BatchDone, BatchFailed, Event, Observer, PageRead, SweepEnded, UnitDeferred
-from afterrun.core.facts import Unit, key_text
+from afterrun.core.facts import Key, Unit, key_text
 from afterrun.core.judge import Rules, Verdict, judge
 from afterrun.core.plan import MAX_UNIT_ROWS, NAMED, WHOLE_RUNS, Plan, judged_pages, new_report, tally
 from afterrun.core.report import Ended, Report
@@ -90,7 +90,7 @@ class SweepRequest:
     gate: Callable[[], bool] = lambda: True
     halt: Callable[[], bool] = lambda: False
     observer: Observer = lambda _event: None
-    only: Collection[str] | None = None
+    only: Collection[Key] | None = None
     start: Cursor | None = None
     witness: Witness | None = None
     full_pass: bool = False

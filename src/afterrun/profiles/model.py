@@ -212,7 +212,8 @@ class Tree(Model):
     """Run trees: one table of runs, linked by edges.
 
     ``live`` groups the words of live states the way the engine's partial indexes spell them. ``owned`` is the
-    order of removal: what would harm most if it stayed alone goes first; the run's own row is always last.
+    order of removal: what would harm most if it stayed alone goes first; the run's own row is last, unless
+    the database takes owned rows along with it.
     ``links`` are the foreign keys between rows of one run that no edge and no owned table says already.
     ``unlinked`` are rows that stay and lose their link to the run. ``elsewhere`` are tables like the owned
     ones that may lie in another database.

@@ -6,12 +6,12 @@ and a sweep passes the tree by. Trees do not wait for each other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import sqlalchemy as sa
 
-from afterrun.runs.database import Dialect, Transaction
+from afterrun.runs.database import Dialect, Make, Transaction
 from afterrun.runs.errors import RunNotFound, StaleEpoch, WrongState
 from afterrun.runs.schema import leases, runs
 from afterrun.runs.views import COLUMNS, Run, run_of
@@ -37,6 +37,13 @@ def hold(transaction: Transaction, run: str) -> Run:
     """Lock a run's tree and return the run as it is now. Raises `RunNotFound`."""
     lock_tree(transaction, run)
     return look_at(transaction, run)
+
+
+def held(transaction: Transaction, run: str, make: Make) -> Sequence[tuple[Any, ...]]:
+    """Lock a run's tree, and return what a statement then says of ``:run``: both on one way to a server."""
+    if not transaction.dialect.locks_rows:
+        return transaction.direct(make, {"run": run})
+    return transaction.direct_behind(_top, make, {"run": run})
 
 
 def lock_tree(transaction: Transaction, run: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from afterrun.runs import contents
-from afterrun.runs.access import lock_tree, look_at, refuse_stale
+from afterrun.runs.access import held, look_at, refuse_stale
 from afterrun.runs.database import Dialect, Transaction
 from afterrun.runs.endings import own_work
 from afterrun.runs.lifecycle import finish, wake
@@ -20,7 +20,7 @@ from afterrun.runs.words import SETTLED_AT_END, GenerationStatus, RunStatus, Wor
 SIDE: Final = (Work.EFFECT, Work.TURN, Work.CHECKPOINT)
 """Kinds of open work that a run's end changes beside the store's own bookkeeping."""
 
-RUN: Final[sa.BindParameter[str]] = sa.bindparam("of_run", type_=sa.Text())
+RUN: Final[sa.BindParameter[str]] = sa.bindparam("run", type_=sa.Text())
 MOMENT: Final[sa.BindParameter[int]] = sa.bindparam("moment", type_=sa.BigInteger())
 
 
@@ -39,19 +39,15 @@ class Asked(NamedTuple):
 
 def complete(transaction: Transaction, run: str, *, output: bytes | None, epoch: int) -> None:
     """Complete a running run, as `finish` does. Raises as it does."""
-    lock_tree(transaction, run)
-    found = next((Asked(*row) for row in transaction.direct(_state, {"of_run": run})), None)
+    found = next((Asked(*row) for row in held(transaction, run, _state)), None)
     if found is None or found.status != RunStatus.RUNNING or found.key or found.recipient or found.open:
         finish(transaction, run, RunStatus.COMPLETED, output=output, epoch=epoch)
         return
     transaction.tell(found.clock)
     refuse_stale(() if found.epoch is None else (found.epoch,), epoch)
     output_id = contents.store(transaction, output)
-    values = {"of_run": run, "moment": transaction.now}
-    transaction.direct(_end_generation, {**values, "of_generation": found.generation})
-    transaction.direct(_release, values)
-    transaction.direct(_settle, values)
-    transaction.direct(_end, {**values, "output": output_id})
+    values = {"run": run, "moment": transaction.now, "of_generation": found.generation, "output": output_id}
+    transaction.direct_all((_end_generation, _release, _settle, _end), values)
     if found.parent is not None:
         wake(transaction, look_at(transaction, found.parent))
 
@@ -60,10 +56,10 @@ def _state(dialect: Dialect) -> sa.Select[Any]:
     side = sa.exists().where(
         obligations.c.run_id == RUN, obligations.c.closed_at.is_(None), obligations.c.kind.in_(_words(SIDE))
     )
-    held = sa.and_(leases.c.run_id == runs.c.id, leases.c.released_at.is_(None))
+    owner = sa.and_(leases.c.run_id == runs.c.id, leases.c.released_at.is_(None))
     columns = runs.c.status, runs.c.generation, runs.c.parent_id, runs.c.idempotency_key, runs.c.recipient
     asked = sa.select(*columns, leases.c.epoch, sa.or_(own_work(RUN), side), dialect.clock)
-    return asked.select_from(runs.outerjoin(leases, held)).where(runs.c.id == RUN)
+    return asked.select_from(runs.outerjoin(leases, owner)).where(runs.c.id == RUN)
 
 
 def _end_generation(_: Dialect) -> sa.Update:

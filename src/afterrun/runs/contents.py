@@ -7,6 +7,7 @@ asks for the first never gets the second.
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,12 +46,9 @@ def store(transaction: Transaction, content: bytes | None) -> int | None:
     sealing = transaction.sealing
     address = sealing.address(content)
     [(found, key_id, new)] = transaction.direct(_reserve, {"address": address})
-    if found is None:
-        return _put(transaction, int(new), address, content)
-    if key_id != sealing.key_id:
-        sealed = sealing.seal(found, address, content)
-        transaction.change(sa.update(blobs).where(blobs.c.id == found), sealed._asdict())
-    return int(found)
+    if new is None:
+        return _kept(transaction, int(found), key_id, content)
+    return kept(transaction, transaction.direct(insert, row_of(transaction, content, number=new)), content)
 
 
 def find(transaction: Transaction, address: str) -> int:
@@ -122,12 +120,13 @@ def _referred(
     return row
 
 
-def _put(transaction: Transaction, number: int, address: str, content: bytes) -> int:
-    """Store new content; another transaction may have been first, and then it is that one's."""
+def row_of(transaction: Transaction, content: bytes, *, number: int) -> dict[str, object]:
+    """Return what `insert` is given for content that gets this number, unless it is there."""
     sealing = transaction.sealing
+    address = sealing.address(content)
     display = display_of(content)
     sealed = sealing.seal(number, address, content)
-    values = {
+    return {
         "id": number,
         "address": address,
         "size": len(content),
@@ -138,21 +137,37 @@ def _put(transaction: Transaction, number: int, address: str, content: bytes) ->
         "content": sealed.content,
         "store": sealing.store_id,
     }
-    put = transaction.direct(_insert, values)
+
+
+def kept(transaction: Transaction, put: Sequence[tuple[Any, ...]], content: bytes) -> int:
+    """Return the number of content that `insert` has put, or found. Raises `NoSealingKey`."""
     if not put:
         raise NoSealingKey(
             "the run store was sealed since this process opened it: open it again, with its key"
         )
-    return int(put[0][0])
+    found, key_id = put[0]
+    return _kept(transaction, int(found), key_id, content)
+
+
+def _kept(transaction: Transaction, number: int, key_id: str | None, content: bytes) -> int:
+    """Seal content anew if an older key seals it; return its number."""
+    sealing = transaction.sealing
+    if key_id != sealing.key_id:
+        sealed = sealing.seal(number, sealing.address(content), content)
+        transaction.change(sa.update(blobs).where(blobs.c.id == number), sealed._asdict())
+    return number
 
 
 def _reserve(dialect: Dialect) -> sa.ClauseElement:
     return dialect.reserve(blobs)
 
 
-def _insert(dialect: Dialect) -> sa.ClauseElement:
-    """Return the insert of a blob, as long as the store is the one that its sealing was made for."""
+def insert(dialect: Dialect) -> sa.Insert:
+    """Return the insert of a blob, as long as the store is the one that its sealing was made for.
+
+    Its row has the number and the key id of what is there then.
+    """
     values = [sa.bindparam(name, type_=blobs.c[name].type) for name in VALUES]
     known = sa.select(*values).where(store_identity.c.store_id == sa.bindparam("store"))
     put = dialect.upsert(blobs, ["address"], ["address"]).from_select(list(VALUES), known)
-    return put.returning(blobs.c.id)
+    return put.returning(blobs.c.id, blobs.c.key_id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias
 
@@ -60,6 +60,15 @@ class Dialect(Protocol):
 
         Its row is (number, key id, ``None``), or (``None``, ``None``, new number).
         """
+
+    def new_number(self, table: sa.Table) -> sa.ColumnElement[Any]:
+        """Return the number of a new blob as a column of a statement, where one may insert into many tables.
+
+        NULL where it may not, and `reserve` is as fast.
+        """
+
+    def together(self, connection: sa.Connection) -> AbstractContextManager[object]:
+        """Let statements go to a server without waiting for what the one before says."""
 
     def hold_table(self, connection: sa.Connection, table: sa.Table) -> None:
         """Keep all others from writing a table until the transaction ends."""
@@ -117,13 +126,25 @@ class Transaction:
 
         It is made once for the store, and goes to the driver as it is.
         """
-        made = self._database.statements.get(make)
-        if made is None:
-            made = self._database.write(make)
-        try:
-            return made.run(self.connection, values)
-        except self._database.driver_error as error:
-            raise sa.exc.DBAPIError("", None, error, hide_parameters=True) from None
+        made = self._written(make)
+        return made.rows(made.send(self.connection, values))
+
+    def direct_behind(self, first: Make, make: Make, values: Values) -> Sequence[tuple[Any, ...]]:
+        """Run one statement behind another, on one way to a server; return the rows of the second."""
+        made = self._written(make)
+        with self.dialect.together(self.connection):
+            self._written(first).send(self.connection, values)
+            cursor = made.send(self.connection, values)
+        return made.rows(cursor)
+
+    def direct_all(self, makes: Sequence[Make], values: Values) -> None:
+        """Run statements whose rows nobody wants, on one way to a server; each takes what it needs."""
+        with self.dialect.together(self.connection):
+            for make in makes:
+                self._written(make).send(self.connection, values)
+
+    def _written(self, make: Make) -> Direct:
+        return self._database.statements.get(make) or self._database.write(make)
 
     def tell(self, now: Instant | None) -> None:
         """Take the time of the database's clock, if a statement has brought it along."""
@@ -225,5 +246,7 @@ class Database:
                     connection.commit()
         except sa.exc.DBAPIError as error:
             raise self.dialect.failure(error) from None
+        except self.driver_error as error:
+            raise self.dialect.failure(sa.exc.DBAPIError("", None, error, hide_parameters=True)) from None
         finally:
             self._local.busy = False

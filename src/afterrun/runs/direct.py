@@ -14,11 +14,15 @@ import sqlalchemy as sa
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """One statement as the driver takes it. ``order`` has the names of its values where they go by place."""
+    """One statement as the driver takes it. ``order`` has the names of its values where they go by place.
+
+    ``answers`` says whether it has rows.
+    """
 
     text: str
     order: tuple[str, ...] | None
     given: Mapping[str, object]
+    answers: bool
 
     @classmethod
     def of(cls, statement: sa.ClauseElement, engine: sa.Engine, schema: str | None) -> Self:
@@ -28,20 +32,29 @@ class Direct:
         )
         order = None if made.positiontup is None else tuple(made.positiontup)
         given = {name: value for name, value in made.params.items() if value is not None}
-        return cls(str(made), order, given)
+        return cls(
+            str(made),
+            order,
+            given,
+            answers=isinstance(statement, sa.SelectBase) or bool(made.effective_returning),
+        )
 
-    def run(self, connection: sa.Connection, values: Mapping[str, object]) -> Sequence[tuple[Any, ...]]:
-        """Run it with these values on the connection's driver, and return its rows."""
+    def send(self, connection: sa.Connection, values: Mapping[str, object]) -> Any:  # noqa: ANN401 - a driver's cursor
+        """Run it with these values on the connection's driver, and return the cursor that has its rows."""
         cursor: Any = connection.connection.cursor()
-        try:
-            named = {**self.given, **values}
-            cursor.execute(self.text, named if self.order is None else [named[name] for name in self.order])
-            rows: Sequence[tuple[Any, ...]] = cursor.fetchall() if cursor.description else ()
-            return rows
-        finally:
-            cursor.close()
+        named = {**self.given, **values}
+        cursor.execute(self.text, named if self.order is None else [named[name] for name in self.order])
+        return cursor
+
+    def rows(self, cursor: Any) -> Sequence[tuple[Any, ...]]:  # noqa: ANN401 - a driver's cursor
+        """Return the rows of a cursor, which is closed then."""
+        rows: Sequence[tuple[Any, ...]] = cursor.fetchall() if self.answers else ()
+        cursor.close()
+        return rows
 
 
-def insert_of(table: sa.Table, *names: str) -> sa.Insert:
-    """Return the insert of one row with these columns."""
-    return sa.insert(table).values({name: sa.bindparam(name, type_=table.c[name].type) for name in names})
+def insert_of(table: sa.Table, *names: str, **others: str) -> sa.Insert:
+    """Return the insert of one row with these columns; ``others`` are those whose value has another name."""
+    named = {**dict(zip(names, names, strict=True)), **others}
+    values = {column: sa.bindparam(name, type_=table.c[column].type) for column, name in named.items()}
+    return sa.insert(table).values(values)

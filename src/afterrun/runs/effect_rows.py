@@ -76,20 +76,19 @@ def insert(
 ) -> Row:
     """Propose a new effect."""
     number = next_number(transaction, effects, run_id=run.id, generation=run.generation)
-    transaction.insert(
-        effects,
-        run_id=run.id,
-        generation=run.generation,
-        number=number,
-        step=attempt.step,
-        attempt=attempt.number,
-        name=label("name of an effect", name),
-        key=key,
-        status=EffectStatus.PENDING,
-        request_id=request,
-        opened_at=transaction.now,
-    )
-    row = look(transaction, (run.id, run.generation, number))
+    values = {
+        "run_id": run.id,
+        "generation": run.generation,
+        "number": number,
+        "step": attempt.step,
+        "attempt": attempt.number,
+        "name": label("name of an effect", name),
+        "key": key,
+        "status": EffectStatus.PENDING,
+        "request_id": request,
+        "opened_at": transaction.now,
+    }
+    row = transaction.rows(sa.insert(effects).returning(effects), values)[0]
     _open(transaction, run, row)
     return row
 
@@ -146,8 +145,8 @@ def undone(transaction: Transaction, run: Run, row: Row, *, again: bool, reason:
 def change(transaction: Transaction, row: Row, **values: object) -> Row:
     """Change columns of an effect, and return its row as it is then."""
     place = row.run_id, row.generation, row.number
-    transaction.change(sa.update(effects).where(at(effects, place)).values(values))
-    return look(transaction, place)
+    changed = sa.update(effects).where(at(effects, place)).values(values)
+    return transaction.rows(changed.returning(effects))[0]
 
 
 def expect(row: Row, statuses: Iterable[EffectStatus], doing: str) -> None:

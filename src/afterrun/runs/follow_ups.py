@@ -12,7 +12,7 @@ from afterrun.core.errors import UsageError
 from afterrun.core.times import micros, to_datetime
 from afterrun.runs.access import expect, hold, hold_as_owner
 from afterrun.runs.database import Database, Transaction
-from afterrun.runs.labels import label
+from afterrun.runs.labels import spoken
 from afterrun.runs.lineage import lineage_block, refuse
 from afterrun.runs.numbers import next_number
 from afterrun.runs.obligations import close_work, open_work
@@ -60,7 +60,7 @@ class FollowUps:
                 run_id=run,
                 generation=found.generation,
                 number=number,
-                subject=label("subject of a follow-up", subject),
+                subject=spoken("subject of a follow-up", subject),
                 opened_at=transaction.now,
                 due_at=transaction.now + micros(due_in),
             )

@@ -152,7 +152,7 @@ def _read_private(path: Path) -> str:
     except OSError as error:
         why = "it is a symbolic link" if error.errno == errno.ELOOP else error.strerror
         raise UsageError(f"{said} is not read: {why}") from None
-    with os.fdopen(descriptor, "rb") as file:
+    try:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
             raise UsageError(f"{said} is not read: it is no regular file")
@@ -160,7 +160,10 @@ def _read_private(path: Path) -> str:
             raise UsageError(f"{said} is not read: others than its owner may open it, so chmod 600 it first")
         if about.st_uid not in (os.geteuid(), 0):
             raise UsageError(f"{said} is not read: it belongs to another user")
-        raw = file.read(MAX_FILE + 1)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            raw = file.read(MAX_FILE + 1)
+    finally:
+        os.close(descriptor)
     if len(raw) > MAX_FILE:
         raise UsageError(f"{said} is not read: it is larger than {MAX_FILE} bytes")
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -84,9 +85,19 @@ class Postgres:
         """Look for a blob and lock it; where there is none, take a number from the sequence."""
         wanted = sa.select(table.c.id, table.c.key_id).where(table.c.address == sa.bindparam("address"))
         there = wanted.with_for_update().cte("there")
-        number = sa.Sequence(f"{table.name}_id_seq").next_value()
-        none = sa.select(sa.null(), sa.null(), number).where(~sa.exists(sa.select(there.c.id)))
+        none = sa.select(sa.null(), sa.null(), self.new_number(table))
+        none = none.where(~sa.exists(sa.select(there.c.id)))
         return sa.select(there.c.id, there.c.key_id, sa.null().label("new")).union_all(none)
+
+    def new_number(self, table: sa.Table) -> sa.ColumnElement[Any]:
+        """Take a number from the sequence."""
+        return sa.Sequence(f"{table.name}_id_seq").next_value()
+
+    def together(self, connection: sa.Connection) -> AbstractContextManager[object]:
+        """Use the protocol's pipeline: each statement still sees what was committed before it began."""
+        driver: Any = connection.connection.driver_connection
+        pipeline: AbstractContextManager[object] = driver.pipeline()
+        return pipeline
 
     def hold_table(self, connection: sa.Connection, table: sa.Table) -> None:
         """Lock a table: who wants to write, or to lock a row of it, waits."""

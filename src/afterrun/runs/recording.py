@@ -12,18 +12,22 @@ import sqlalchemy as sa
 
 from afterrun.core.times import to_datetime
 from afterrun.runs import contents
-from afterrun.runs.access import lock_tree, refuse_stale, refuse_state
+from afterrun.runs.access import held, refuse_stale, refuse_state
 from afterrun.runs.database import Dialect, Transaction
 from afterrun.runs.direct import insert_of
 from afterrun.runs.errors import RunNotFound
 from afterrun.runs.labels import label
 from afterrun.runs.lineage import chain_of, lineage_fault, refuse
-from afterrun.runs.schema import attempts, leases, runs, steps
+from afterrun.runs.schema import attempts, blobs, leases, runs, steps
 from afterrun.runs.views import Step
 from afterrun.runs.words import AttemptStatus, RunStatus, StepKind, StepStatus
 
 FIRST: Final = 1
 """The number of the only attempt."""
+
+
+ATTEMPT: Final = ("run_id", "generation", "step", "status", "queued_at", "started_at", "ended_at")
+"""Columns of an attempt but for its own number and its output."""
 
 
 class Asked(NamedTuple):
@@ -37,6 +41,7 @@ class Asked(NamedTuple):
     epoch: int | None
     last: int | None
     clock: int | None
+    new: int | None
 
 
 def record(
@@ -62,13 +67,17 @@ def record(
         "status": StepStatus.COMPLETED.value,
         "step": number,
         "attempt": FIRST,
-        "output_id": contents.store(transaction, output),
         "queued_at": now,
         "started_at": now,
         "ended_at": now,
     }
-    transaction.direct(_insert_step, {**values, "number": number})
-    transaction.direct(_insert_attempt, {**values, "number": FIRST})
+    if output is not None and found.new is not None:
+        row = contents.row_of(transaction, output, number=found.new)
+        contents.kept(transaction, transaction.direct(_insert_all, {**row, **values}), output)
+    else:
+        values["output_id"] = contents.store(transaction, output)
+        transaction.direct(_insert_step, values)
+        transaction.direct(_insert_attempt, values)
     moment = to_datetime(now)
     return Step(
         run=run,
@@ -85,8 +94,7 @@ def record(
 
 def _allowed(transaction: Transaction, run: str, epoch: int | None) -> Asked:
     """Hold a run's tree, and make sure that its owner may record a step now."""
-    lock_tree(transaction, run)
-    rows = [Asked(*row) for row in transaction.direct(_state, {"run": run})]
+    rows = [Asked(*row) for row in held(transaction, run, _state)]
     if not rows:
         raise RunNotFound(run)
     found = rows[0]
@@ -105,15 +113,26 @@ def _state(dialect: Dialect) -> sa.Select[Any]:
     held = sa.and_(leases.c.run_id == runs.c.id, leases.c.released_at.is_(None))
     source = chain.join(runs, runs.c.id == sa.bindparam("run")).outerjoin(leases, held)
     links = chain.c.id, chain.c.status, chain.c.above
-    columns = runs.c.status, runs.c.generation, leases.c.epoch, last.scalar_subquery(), dialect.clock
-    return sa.select(*links, *columns).select_from(source).order_by(chain.c.place)
+    columns = runs.c.status, runs.c.generation, leases.c.epoch, last.scalar_subquery()
+    new = dialect.clock, dialect.new_number(blobs)
+    return sa.select(*links, *columns, *new).select_from(source).order_by(chain.c.place)
 
 
 def _insert_step(_: Dialect) -> sa.Insert:
-    columns = ("run_id", "generation", "number", "name", "kind", "status", "attempt")
-    return insert_of(steps, *columns, "started_at", "ended_at")
+    columns = ("run_id", "generation", "name", "kind", "status", "attempt", "started_at", "ended_at")
+    return insert_of(steps, *columns, number="step")
 
 
 def _insert_attempt(_: Dialect) -> sa.Insert:
-    times = ("queued_at", "started_at", "ended_at")
-    return insert_of(attempts, "run_id", "generation", "step", "number", "status", "output_id", *times)
+    return insert_of(attempts, *ATTEMPT, "output_id", number="attempt")
+
+
+def _insert_all(dialect: Dialect) -> sa.Insert:
+    """Return one statement for the blob and the rows of step and attempt; its row is that of the blob."""
+    blob = contents.insert(dialect).cte("blob")
+    given = [sa.bindparam(name, type_=attempts.c[name].type) for name in ATTEMPT]
+    attempt = sa.bindparam("attempt", type_=attempts.c.number.type)
+    rows = sa.select(*given, attempt, blob.c.id)
+    made = sa.insert(attempts).from_select([*ATTEMPT, "number", "output_id"], rows)
+    key_id = sa.select(blob.c.key_id).scalar_subquery()
+    return made.add_cte(_insert_step(dialect).cte("begun")).returning(attempts.c.output_id, key_id)

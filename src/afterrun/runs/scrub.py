@@ -212,8 +212,15 @@ def _value(flat: bytes, name: bytes, told: Tells, behind: re.Match[bytes]) -> Sp
     value = value_at(flat, at)
     if value is None or not is_secret(flat[value.start : value.end], told, quoted=bool(value.quote)):
         return None
+    if not value.quote and _is_code(flat, name, value):
+        return None
     anew = close if close and not value.quote and behind["sign"] == b":" else b""
     return Span(value.start, value.end, anew)
+
+
+def _is_code(flat: bytes, name: bytes, value: Value) -> bool:
+    """Say whether a value is a call, or a variable that code hands on under its own name."""
+    return flat[value.end : value.end + 1] == b"(" or flat[value.start : value.end].lower() == name.lower()
 
 
 def _beside(flat: bytes, start: int, end: int, name: bytes, told: Tells) -> Span | None:

@@ -38,7 +38,7 @@ SECRETS: Final = _words(
     "refreshtoken apitoken userpass passwords sshkey authkey accountkey clientsecret"
 )
 KEYS: Final = _words(
-    "api access secret private encryption signing account auth master service storage ssh shared "
+    "api access secret private encryption signing account auth master service ssh shared "
     "client app application subscription deploy admin session license webhook consumer hmac aes rsa "
     "decryption root"
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,7 +74,8 @@ class SQLite:
 
     def begin(self, connection: sa.Connection, *, writing: bool) -> None:
         """Take the write lock at once, so that what was read cannot change before the commit."""
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+        driver: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]
+        driver.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
 
     def now(self, connection: sa.Connection) -> Instant:  # noqa: ARG002 - a file has the machine's clock
         """Return the machine's time."""
@@ -104,6 +106,14 @@ class SQLite:
         new = sa.func.coalesce(last.scalar_subquery(), sa.literal_column("0")) + sa.literal_column("1")
         found = one.outerjoin(table, table.c.address == sa.bindparam("address"))
         return sa.select(table.c.id, table.c.key_id, new.label("new")).select_from(found)
+
+    def new_number(self, table: sa.Table) -> sa.ColumnElement[Any]:  # noqa: ARG002 - one interface
+        """Return NULL: to look for a blob takes no time here, and to write one in vain does."""
+        return sa.null()
+
+    def together(self, connection: sa.Connection) -> AbstractContextManager[object]:  # noqa: ARG002 - one interface
+        """Do nothing: there is no way to a server."""
+        return nullcontext()
 
     def hold_table(self, connection: sa.Connection, table: sa.Table) -> None:
         """Do nothing: the write lock is held already."""

@@ -29,7 +29,7 @@ ONE_AT_A_TIME: Final = threading.Lock()
 """Alembic hands its revisions what they work on through the module that they import."""
 
 SIDE: Final = ("messages", "turns", "follow_ups", "managed_resources", "checkpoints", "effects", "receipts")
-CHANGED: Final = {"0002": ("generations", "steps", "attempts"), "0003": ("blobs",), "0004": SIDE}
+CHANGED: Final = {"0002": ("generations", "steps", "attempts"), "0003": SIDE, "0004": ("blobs",)}
 """Tables that a revision reads or rewrites as a whole."""
 
 known = sa.MetaData()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
@@ -133,19 +133,23 @@ class DirectoryRetention(Retention):
         del passes, options
         return DirectoryBackup(self.store, backup, clock=self._clock)
 
-    def backup_notices(self, kind: BackupKind) -> Sequence[str]:
+    def backup_notices(self, kind: BackupKind, policy: Policy | None = None) -> Sequence[str]:  # noqa: ARG002 - no rows here
         """Say what a backup does not hold. Raises `Refused` for a kind that there is not."""
         if kind != "removed":
             raise Refused("backup-kind", WHOLE)
         return [LINKS]
 
-    def restore(self, backup: Path, run: str | None = None, *, rest: float = 1.0) -> Restored:
+    def restore(
+        self, backup: Path, run: str | None = None, *, rows: Collection[str] = (), rest: float = 1.0
+    ) -> Restored:
         """Put the unit of one run, or all, back from a backup, or from the trash: the word ``trash``.
 
         Raises `StoreLocked`, `UnitNotFound`, `Refused` for a run that cannot come back whole, and of a backup
         `StoreUnreadable` and `BackupFailed`.
         """
         del rest
+        if rows:
+            raise UsageError("a directory has no row tables, so no backup of it has rows of one")
         with locked(self.store, self._state) as state:
             restorer = TrashRestorer(self.store) if str(backup) == TRASH else DirectoryRestore(self.store)
             with restore_on_record(state, restorer, store=self.store):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from afterrun.core.errors import Refused
 from afterrun.core.facts import Key, Unit
@@ -15,6 +15,7 @@ from afterrun.core.judge import Rules, Verdict, judge
 from afterrun.core.plan import Only, Plan, Survey, make_plan, only_of
 from afterrun.core.policy import FOREVER, Policy
 from afterrun.core.report import Report
+from afterrun.core.row_tables import kind_of
 from afterrun.core.store import Cursor, Store
 from afterrun.core.times import Instant
 from afterrun.service.rows import RowSurvey, row_tables, stray_names
@@ -23,8 +24,6 @@ from afterrun.stores.directory.store import DirectoryStore
 from afterrun.stores.sql.made import generations_of
 from afterrun.stores.sql.rows import RowsApart, SqlRows
 from afterrun.stores.sql.store import SqlStore
-
-NOT_LISTED: Final = "a plan file lists no rows of row tables, so none of them go with it"
 
 
 class Kind(Store, Protocol):
@@ -54,12 +53,21 @@ class Passes:
         removing: the kinds that it lets go, in the order in which they go.
         rows: the row tables that it has rules for, of those that the profile knows. They have turns of their
             own, before these passes.
+        unlisted: the names of further ones, of which a list of ids has no row.
     """
 
     policy: Policy
     trees: Pass
     removing: tuple[Pass, ...]
     rows: tuple[SqlRows, ...] = ()
+    unlisted: tuple[str, ...] = ()
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """Return what is to be said of tables without a turn."""
+        if not self.unlisted:
+            return ()
+        return [f"the plan file lists no rows of {', '.join(self.unlisted)}, so none of them go with it"]
 
     @property
     def looking(self) -> tuple[Pass, ...]:
@@ -166,21 +174,31 @@ def _goes(unit: Unit, plan: Plan | None) -> bool:
     return plan is not None and judge(unit, plan.rules).verdict is Verdict.EXPIRED
 
 
+def narrowed(passes: Passes, only: Only | None) -> Passes:
+    """Bound the row tables of passes by a list of ids; those of which it lists no row go without a turn."""
+    if only is None:
+        return passes
+    for table in passes.rows:
+        table.only = only_of(only, kind_of(table.name))
+    listed = tuple(table for table in passes.rows if table.only)
+    return replace(passes, rows=listed, unlisted=tuple(t.name for t in passes.rows if not t.only))
+
+
 class Surveys:
     """Counts every kind of unit of a store under a plan. Its report is whole once `expired` was read."""
 
-    def __init__(self, passes: Passes, *, only: Only | None = None) -> None:
-        """Prepare; nothing is read yet."""
+    def __init__(self, passes: Passes, *, only: Only | None = None, rows: bool = True) -> None:
+        """Prepare; nothing is read yet. Without ``rows``, those of row tables are not counted."""
         self._looking = passes.looking
-        apart_in(passes, rows=only is None)
+        apart_in(passes)
         first, *self._others = [
             Survey(part.store, part.plan, only=only_of(only, part.plan.kind)) for part in self._looking
         ]
         self._first = first
-        self._rows = row_surveys(passes) if only is None else []
+        self._rows = row_surveys(passes) if rows else []
         self.report: Report = first.report
         self.report.policy = passes.policy.canonical()
-        self.report.notices += [NOT_LISTED] if passes.rows and only is not None else []
+        self.report.notices += passes.notices
 
     def expired(self, *, page: int) -> Iterator[Unit]:
         """Yield the units that would go, of all kinds, one kind after another."""
@@ -206,8 +224,8 @@ def row_surveys(passes: Passes) -> Sequence[RowSurvey]:
     return [RowSurvey(passes.trees.store, passes.trees.plan, table) for table in passes.rows]
 
 
-def apart_in(passes: Passes, *, rows: bool = True) -> None:
+def apart_in(passes: Passes) -> None:
     """Let the counts of a plan leave out of runs the rows that row policies take before, if any go."""
     store = passes.trees.store
     if isinstance(store, SqlStore):
-        store.apart = RowsApart(store, passes.rows).count if passes.rows and rows else None
+        store.apart = RowsApart(store, passes.rows).count if passes.rows else None

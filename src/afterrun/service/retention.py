@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -32,9 +32,9 @@ from afterrun.service.explanation import Explanation, explained
 from afterrun.service.interrupted import Interrupted
 from afterrun.service.locking import attempt, locked, sweep_lock
 from afterrun.service.options import SweepOptions, SystemClock
-from afterrun.service.passes import NOT_LISTED, Passes, Surveys, apart_in, passes_of, row_surveys
+from afterrun.service.passes import Passes, Surveys, apart_in, narrowed, passes_of, row_surveys
 from afterrun.service.records import RetryAll, on_record
-from afterrun.service.rows import RowSurvey, row_faults
+from afterrun.service.rows import RowSurvey, row_faults, saved_tables, unsaved_rows
 from afterrun.service.running import Narrowing, Running, heeding
 from afterrun.state import StateDirectory, StoreState
 from afterrun.state.attempts import Attempts
@@ -109,7 +109,7 @@ class Retention:
 
     def survey(self, policy: Policy, *, only: Only | None = None) -> Surveys:
         """Prepare a plan that yields the units that would go, one by one; its report is whole at the end."""
-        survey = Surveys(self._plan(policy), only=only)
+        survey = Surveys(narrowed(self._plan(policy), only), only=only)
         survey.report.file_before = survey.report.file_after = self.store.sizes().total
         return survey
 
@@ -185,7 +185,7 @@ class Retention:
         with self._watched(options) as watched, locked(self.store, self._state) as state:
             options = replace(options, observer=watched)
             self._interrupted.check()
-            passes = self._plan(policy)
+            passes = narrowed(self._plan(policy), only)
             maker = None if backup is None else self._maker(backup, passes, options)
             cleared = list(clear_leftovers(state))
             if maker is not None:
@@ -197,28 +197,19 @@ class Retention:
                 if maker is not None:
                     report = running.backed_up(maker, passes, options, only=only)
                 else:
-                    narrowed = {
+                    bounds = {
                         part.plan.kind: Narrowing(only_of(only, part.plan.kind)) for part in passes.removing
                     }
                     retry = RetryAll(state)
-                    rows = None if only is not None else passes
-                    report = running.run(passes.removing, options, retry, narrowed=narrowed, rows=rows).report
+                    report = running.run(passes.removing, options, retry, narrowed=bounds, rows=passes).report
                 report.policy = policy.canonical()
-                report.notices.extend(cleared)
-                report.notices += [NOT_LISTED] if passes.rows and only is not None else []
+                report.notices.extend([*cleared, *passes.notices])
                 if report.backup is not None:
                     report.backup["cleared"] = int(str(report.backup["cleared"])) + len(cleared)
                 return report
 
     def _maker(self, backup: BackupOrder, passes: Passes, options: SweepOptions) -> Maker:
         """Prepare a backup. Raises `UsageError` or `Refused` for a place or kind that is not safe."""
-        if passes.rows:
-            raise Refused(
-                "backup-kind",
-                "a backup holds whole runs and generations, and no rows of the tables "
-                f"{', '.join(table.name for table in passes.rows)}: remove these by a policy of their own, "
-                "with --no-backup",
-            )
         beyond = {part.plan.kind for part in passes.removing} - kinds_of(self.store).keys()
         if beyond:
             raise Refused(
@@ -227,21 +218,27 @@ class Retention:
                 "others. Remove units of that kind by a policy of their own, with --no-backup",
             )
         pace = options.pace(self.store.hold)
-        return backups_of(self.store).maker(backup, pace=pace, clock=self._clock)
+        rows = saved_tables(passes.rows, backup.kind)
+        return backups_of(self.store).maker(backup, pace=pace, clock=self._clock, rows=rows)
 
-    def backup_notices(self, kind: BackupKind) -> Sequence[str]:
-        """Say what a backup of this kind means for the engine while it is made."""
-        return [*backups_of(self.store).notices(kind), *self.store.reach.unsaved()]
+    def backup_notices(self, kind: BackupKind, policy: Policy | None = None) -> Sequence[str]:
+        """Say what a backup of this kind, of what a policy lets go, means for the engine meanwhile."""
+        rows = () if policy is None else tuple(policy.tables)
+        unsaved = [*self.store.reach.unsaved(), *unsaved_rows(self.store, rows, kind)]
+        return [*backups_of(self.store).notices(kind, rows=rows), *unsaved]
 
-    def restore(self, backup: Path, run: str | None = None, *, rest: float = 1.0) -> Restored:
-        """Put the unit with one id, or all, back from a ``removed`` backup: trees first, then generations.
+    def restore(
+        self, backup: Path, run: str | None = None, *, rows: Collection[str] = (), rest: float = 1.0
+    ) -> Restored:
+        """Put the unit with one id, or all, back from a ``removed`` backup: trees, generations, then rows.
 
-        A tree whose ids are in the store again is refused, and so is a generation whose run is gone. Raises
+        With ``rows``, only rows of these row tables: the one with this key, or all. A tree whose ids are in
+        the store again is refused, and so is a generation whose run is gone. Raises
         `StoreLocked`, `Refused`, `BackupFailed`, `UnitNotFound` for an id that the backup lacks, and
         `StoreUnreadable` for a file that is not there.
         """
         with locked(self.store, self._state) as state:
-            restorer = backups_of(self.store).restorer(clock=self._clock, rest=rest)
+            restorer = backups_of(self.store).restorer(clock=self._clock, rest=rest, rows=rows)
             with restore_on_record(state, restorer, store=self.store):
                 return restorer.run(backup, run)
 

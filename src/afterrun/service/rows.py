@@ -6,16 +6,17 @@ left; a plan counts by the same rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from afterrun.core.errors import StoreFailure, UnitFailure, did_you_mean
 from afterrun.core.facts import Key, Unit
-from afterrun.core.plan import SAMPLE, SAMPLE_A_PAGE, Plan, new_report
+from afterrun.core.plan import NOT_IN_PLAN, SAMPLE, SAMPLE_A_PAGE, Plan, new_report
 from afterrun.core.policy import FOREVER, Policy
 from afterrun.core.report import Ended, Report
 from afterrun.core.row_rules import RowRules
-from afterrun.core.row_tables import Place, kind_of
+from afterrun.core.row_tables import Place, kind_of, row_unit
 from afterrun.core.rows import RowBudget, RowRequest, RowResult, RowSweep, fair_turns, row_pace, turned
 from afterrun.core.store import Store
 from afterrun.core.sweep import Clock
@@ -23,6 +24,9 @@ from afterrun.core.times import Instant
 from afterrun.service.options import SweepOptions
 from afterrun.state import StoreState
 from afterrun.stores.directory.store import DirectoryStore
+from afterrun.stores.sql.backed_rows import uncopied
+from afterrun.stores.sql.backups import BackupKind, Going
+from afterrun.stores.sql.row_binding import RowBinding
 from afterrun.stores.sql.rows import SqlRows
 from afterrun.stores.sql.store import SqlStore
 
@@ -42,6 +46,52 @@ def row_tables(store: SqlStore, policy: Policy, *, now: Instant) -> Sequence[Sql
         owned = (part.table for part in table.binding.owned)
         table.apart = [sound[name] for name in owned if name in sound]
     return tables
+
+
+def saved_tables(tables: Sequence[SqlRows], kind: BackupKind) -> Collection[str]:
+    """Return the row tables whose rows a backup can hold; the others are blocked, and say so."""
+    for table in tables:
+        if kind == "removed" and not table.problems:
+            table.problems = list(uncopied(table.binding))
+    return [table.name for table in tables if not table.problems]
+
+
+def unsaved_rows(store: SqlStore, names: Collection[str], kind: BackupKind) -> Iterator[str]:
+    """Yield of which of these row tables nothing goes, since a backup of this kind cannot hold it."""
+    for name, profile in store.profile.units.rows.items():
+        if name in names and kind == "removed":
+            binding = RowBinding(store.binding, name, profile)
+            problems = [] if binding.problems else uncopied(binding)
+            yield from (f"{kind_of(name)} stays whole: {problem}" for problem in problems)
+
+
+def going_rows(tables: Sequence[SqlRows], most: Mapping[str, int]) -> Going:
+    """Yield the rows that would go, so many of each table, those first that other tables take along."""
+    taken = {other.name for table in tables for other in table.apart}
+    for name in turned([table.name for table in tables], by=0, first=list(taken)):
+        table = next(table for table in tables if table.name == name)
+        yield from ((kind_of(name), row_unit(key)) for key in islice(_keys(table), most.get(name, 0)))
+
+
+def _keys(table: SqlRows) -> Iterator[Key]:
+    place: Place | None = None
+    while not table.problems:
+        page = table.page(place, limit=COUNTING_PAGE)
+        yield from page.going
+        place = page.place
+        if place is None:
+            return
+
+
+def fair_counts(whole: int | None, wants: Mapping[str, int]) -> Mapping[str, int]:
+    """Share a number equally; what one does not want goes to the others."""
+    if whole is None:
+        return wants
+    counts, left = dict[str, int](), whole
+    for place, name in enumerate(sorted(wants, key=lambda name: (wants[name], name))):
+        counts[name] = min(wants[name], left // (len(wants) - place))
+        left -= counts[name]
+    return counts
 
 
 def stray_names(store: SqlStore, policy: Policy) -> Iterator[str]:
@@ -80,7 +130,7 @@ def row_report(store: Store, plan: Plan, table: SqlRows, result: RowResult, *, d
 
 
 class RowSurvey:
-    """Counts one row table under a plan. It yields no units: rows are counted, not listed."""
+    """Counts one row table under a plan. It yields the rows that would go, as units that are a key each."""
 
     def __init__(self, store: Store, plan: Plan, table: SqlRows) -> None:
         """Prepare; nothing is read yet."""
@@ -95,21 +145,23 @@ class RowSurvey:
         if table.problems:
             result.figures.outcome, result.figures.why = "blocked", table.problems[0]
         else:
-            self._count()
+            yield from self._count()
         self.report.backlog_before = self.report.backlog_after = result.figures.backlog
-        yield from ()
 
-    def _count(self) -> None:
+    def _count(self) -> Iterator[Unit]:
         table, units = self._table, self._result.units
         place: Place | None = None
         while True:
             page = table.page(place, limit=COUNTING_PAGE)
             units.scanned += page.scanned
-            units.expired += len(page.going)
+            units.expired += len(page.going) + page.unlisted
+            if page.unlisted:
+                units.skipped[NOT_IN_PLAN] += page.unlisted
             units.recent += page.kept.recent
             units.protected.update(page.kept.protected)
             units.blocked.update(page.kept.blocked)
             self._weigh(page.going)
+            yield from map(row_unit, page.going)
             place = page.place
             if place is None:
                 break
@@ -119,7 +171,7 @@ class RowSurvey:
         units.blocked.update(beyond.blocked)
         kept = units.recent + units.protected.total() + units.blocked.total()
         units.members = units.expired + kept
-        self._result.figures.rows = self._result.figures.backlog = units.expired
+        self._result.figures.rows = self._result.figures.backlog = units.would_go
         size, rows = (sum(part) for part in zip(*self._sampled, strict=True)) if self._sampled else (0, 0)
         self.report.logical_bytes = size * self._result.rows.total() // rows if rows else 0
 

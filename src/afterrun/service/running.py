@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from afterrun.core.errors import StoreFailure, UnitFailure
 from afterrun.core.events import Event, Observer, SweepEnded
+from afterrun.core.facts import Key
 from afterrun.core.plan import WHOLE_RUNS, Only, Plan, new_report
 from afterrun.core.report import COUNTED_ENDS, Report, UnitCounts
+from afterrun.core.row_tables import kind_of
 from afterrun.core.space import ReclaimOptions
 from afterrun.core.store import Cursor, Witness
 from afterrun.core.sweep import Clock, Deferrals, Sweep, SweepRequest, check_census
@@ -20,7 +22,7 @@ from afterrun.service.interrupted import Interrupted
 from afterrun.service.options import SweepOptions
 from afterrun.service.passes import Pass, Passes, Surveys
 from afterrun.service.records import FINISHED, RetryAll, record_of
-from afterrun.service.rows import RowTurns
+from afterrun.service.rows import RowTurns, fair_counts, going_rows
 from afterrun.state import StoreState
 from afterrun.state.restores import last_sweep
 from afterrun.stores.reclaim import try_reclaim
@@ -44,7 +46,7 @@ def heeding(store: SqlStore, halt: Callable[[], bool]) -> Iterator[None]:
 class Narrowing:
     """What else bounds a pass: ``only`` units with these ids, and only as the ``witness`` knows them."""
 
-    only: Collection[str] | None = None
+    only: Collection[Key] | None = None
     witness: Witness | None = None
 
 
@@ -117,7 +119,7 @@ class Running:
         before = self.store.sizes().total
         previous = last_sweep(self.state)
         with self.store.asynchronous() as wait_for_disk:
-            if rows is None or not rows.rows:
+            if rows is None or (passes and not rows.rows):
                 ran = self._made(passes, options, deferrals, start=start, narrowed=narrowed)
             else:
                 ran = self._with_rows(rows, passes, options, deferrals, start=start, narrowed=narrowed)
@@ -253,13 +255,21 @@ class Running:
         """Make one backup of all that is to go, then remove what is in it and has not changed."""
         for part in passes.removing:
             check_census(part.store.census(), profile=self.store.profile_name)
-        found, again = (Surveys(passes, only=only) for _ in range(2))
-        expired = sum(1 for _ in found.going(page=PLAN_PAGE))
-        going = islice(again.going(page=PAGE), options.budget.units)
-        made = maker.made(found.report, going) if expired else nullcontext(Backup(held={}))
+        found = Surveys(passes, only=only)
+        whole = sum(1 for _ in found.going(page=PLAN_PAGE))
+        rows = {table.name: found.report.tables[table.name].rows for table in passes.rows}
+        most = fair_counts(options.budget.units, {**rows, "": whole})
+        again = Surveys(passes, only=only, rows=False)
+        going = chain(going_rows(passes.rows, most), islice(again.going(page=PAGE), most[""]))
+        made = maker.made(found.report, going) if any(most.values()) else nullcontext(Backup(held={}))
         with made as backup:
             narrowed = {part.plan.kind: _narrowing(backup, part.plan.kind) for part in passes.removing}
-            report = self.run(passes.removing, options, RetryAll(self.state), narrowed=narrowed).report
+            for table in passes.rows:
+                bound = _narrowing(backup, kind_of(table.name))
+                table.only, table.witness = bound.only, bound.witness
+            report = self.run(
+                passes.removing, options, RetryAll(self.state), narrowed=narrowed, rows=passes
+            ).report
             report.backup = dict(backup.facts) or None
             report.notices.extend([*self.store.reach.unsaved(), *backup.notices])
             for kind, units in report.kinds.items():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -18,6 +18,9 @@ import sqlalchemy as sa
 from afterrun.core.errors import BackupFailed, Refused, StoreFailure, UnitFailure
 from afterrun.stores.sql.attached_units import BACKUP, AttachedUnits, digest
 from afterrun.stores.sql.backed_kinds import kinds_of
+from afterrun.stores.sql.backed_rows import BackedRows
+from afterrun.stores.sql.parts import plain_table
+from afterrun.stores.sql.row_lists import RowLists
 from afterrun.stores.sql.sqlite import SQLite
 from afterrun.stores.sql.store import SqlStore
 
@@ -47,27 +50,41 @@ class Tally:
 class Attached:
     """The tables of a store and those of the same name in the attached file, for all kinds of units.
 
-    ``trees`` has every table of a backup: what goes with other kinds goes with trees, too.
+    ``rows`` are the row tables whose rows are units, too; their lists are in ``lists``, a schema's name.
     """
 
-    def __init__(self, store: SqlStore) -> None:
+    def __init__(self, store: SqlStore, rows: Collection[str] = (), *, lists: str = BACKUP) -> None:
         """Prepare; nothing is attached yet."""
         self.dialect = sqlite_of(store)
-        kinds = kinds_of(store)
-        every = kinds["tree"]
+        self._binding = store.binding
+        kinds = kinds_of(store, rows)
+        backed_rows = {kind: backed for kind, backed in kinds.items() if isinstance(backed, BackedRows)}
+        self.lists = RowLists(self.dialect.driver, backed_rows, schema=lists)
+        every = [(*backed.parts(), *backed.blobs()) for backed in kinds.values()]
+        self.counted: Sequence[str] = list(dict.fromkeys(part.name for parts in every for part in parts))
+        links = [part.name for backed in kinds.values() for part in backed.links()]
         self.columns = {
-            part.name: plain_columns(self.dialect.driver, "main", part.name)
-            for part in (*every.parts(), *every.links(), *every.blobs())
+            name: plain_columns(self.dialect.driver, "main", name)
+            for name in dict.fromkeys([*self.counted, *links])
         }
         self.kinds = {
-            name: AttachedUnits(self.dialect, store.binding, backed, self.columns)
+            name: AttachedUnits(self.dialect, store.binding, backed, self.columns, self.lists.beside)
             for name, backed in kinds.items()
         }
         self.trees = self.kinds["tree"]
 
+    def table(self, name: str, *, kept: bool) -> sa.TableClause:
+        """Return a table of the store, or of the attached file."""
+        return plain_table(self._binding, name, schema=BACKUP if kept else None)
+
     def check_columns(self) -> None:
         """Make sure that the attached tables are plain ones with the store's columns. Raises `Refused`."""
         plain = set(_plain_tables(self.dialect.driver, BACKUP))
+        missing = [
+            one.name for one in self.lists.kinds.values() if one.schema == BACKUP and one.name not in plain
+        ]
+        if missing:
+            raise Refused("no-backup", f"the backup has no table {missing[0]}, which lists rows of it")
         for name, columns in self.columns.items():
             if name not in plain:
                 raise Refused("schema", f"the backup has no table {name}, which this store has")
@@ -82,12 +99,22 @@ class Attached:
     def sums(self) -> Sums:
         """Read every row of the attached parts; return their number and checksum by table."""
         found = {}
-        for part in (*self.trees.kept, *self.trees.kept_links, *self.trees.kept_blobs):
-            columns = (part.table.c[name] for name in self.columns[part.name])
-            tally = Tally()
-            for row in self.dialect.reader(sa.select(*columns).select_from(part.table))(None):
+        for name, columns in self.columns.items():
+            table, tally = self.table(name, kept=True), Tally()
+            read = sa.select(*(table.c[column] for column in columns)).select_from(table)
+            for row in self.dialect.reader(read)(None):
                 tally.add(row)
-            found[part.name] = (tally.rows, tally.checksum)
+            found[name] = (tally.rows, tally.checksum)
+        return found
+
+    def listed(self) -> Sums:
+        """Read every key of the attached lists; return their number and checksum by row table."""
+        found = {}
+        for one in self.lists.kinds.values():
+            tally = Tally()
+            for row in one.all():
+                tally.add(row)
+            found[one.backed.name] = (tally.rows, tally.checksum)
         return found
 
     def integrity(self) -> None:

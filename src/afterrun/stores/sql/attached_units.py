@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -14,6 +16,7 @@ from afterrun.core.tree import chunks
 from afterrun.stores.sql.backed import Backed
 from afterrun.stores.sql.binding import Binding
 from afterrun.stores.sql.blob_backup import missing_from
+from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.parts import Part
 from afterrun.stores.sql.removal import CHUNK, sorted_keys
 from afterrun.stores.sql.sqlite import SQLite
@@ -22,6 +25,20 @@ BACKUP: Final = "afterrun_backup"
 """Name under which the file is attached."""
 
 Reader = Callable[[object], Iterator[object]]
+
+
+Content = bytes | tuple[Counter[bytes], Counter[bytes]]
+"""What the rows of some keys come to in one table; where rows may be listed beside, those that must be there,
+and all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What reads one table here and there. ``beside``: those of the rows there that no other unit lists."""
+
+    live: Reader
+    kept: Reader
+    beside: Reader | None
 
 
 def digest(row: object) -> bytes:
@@ -33,24 +50,42 @@ class AttachedUnits:
     """Units of one kind here and there. As a witness, it compares them."""
 
     def __init__(
-        self, dialect: SQLite, binding: Binding, backed: Backed, columns: Mapping[str, Sequence[str]]
+        self,
+        dialect: SQLite,
+        binding: Binding,
+        backed: Backed,
+        columns: Mapping[str, Sequence[str]],
+        beside: Callable[[str, Part], Column | None],
     ) -> None:
-        """Compile the statements; ``columns`` are those that are stored, by table."""
+        """Compile the statements; ``columns`` are those that are stored, by table.
+
+        ``beside`` tells which rows of a part are units of their own, and so no part of those of this kind.
+        """
         self.dialect = dialect
         self._binding = binding
         self.backed = backed
         self.columns = columns
-        self.live: Sequence[Part] = backed.parts()
-        self.kept: Sequence[Part] = backed.parts(schema=BACKUP)
+        every = list(zip(backed.parts(), backed.parts(schema=BACKUP), strict=True))
+        apart = [[beside(backed.kind, part) for part in parts] for parts in every]
+        self.live: Sequence[Part] = [
+            _without(live, at[0]) for (live, _), at in zip(every, apart, strict=True)
+        ]
+        self.kept: Sequence[Part] = [
+            _without(kept, at[1]) for (_, kept), at in zip(every, apart, strict=True)
+        ]
         self.live_links: Sequence[Part] = backed.links()
         self.kept_links: Sequence[Part] = backed.links(schema=BACKUP)
         self.live_blobs: Sequence[Part] = backed.blobs()
         self.kept_blobs: Sequence[Part] = backed.blobs(schema=BACKUP)
-        self._recalled: tuple[Sequence[Key], Sequence[bytes]] = ((), ())
+        self._recalled: tuple[Sequence[Key], Sequence[Content]] = ((), ())
         self._live_readers = [dialect.reader(self.select(part)) for part in self.live]
         self._compared = [
-            [dialect.reader(self.select(part, but=backed.led)) for part in side]
-            for side in (self.live, self.kept)
+            Compared(
+                dialect.reader(self.select(live, but=backed.led)),
+                dialect.reader(self.select(kept, but=backed.led)),
+                None if kept.where is own.where else dialect.reader(self.select(own, but=backed.led)),
+            )
+            for (live, kept), own in zip(every, self.kept, strict=True)
         ]
         self._link_readers = [dialect.reader(self.select(part)) for part in self.live_links]
         self._leading = [
@@ -85,11 +120,11 @@ class AttachedUnits:
         Nobody writes to that file meanwhile, so this is as good as reading it then.
         """
         keys = sorted_keys(units)
-        self._recalled = (keys, [self._content(reader, keys) for reader in self._compared[1]])
+        self._recalled = (keys, [self._saved(part, keys) for part in self._compared])
 
     def differing(self, units: Sequence[Unit]) -> Collection[Key]:
         """Return the keys of those units whose rows here and there are not exactly the same."""
-        if not units or self._equal(sorted_keys(units)):
+        if not units or self.equal(units):
             return ()
         if len(units) == 1:
             return (units[0].key,)
@@ -121,27 +156,46 @@ class AttachedUnits:
     def confirm(self, rows: Mapping[str, int]) -> None:
         """Do nothing: the write lock was held since they were compared."""
 
-    def _equal(self, keys: Sequence[Key]) -> bool:
-        """Say whether here and there are the same rows of these keys, each as often, table by table."""
+    def equal(self, units: Sequence[Unit]) -> bool:
+        """Say whether here and there are the same rows of these units, each as often, table by table."""
+        keys = sorted_keys(units)
         recalled, contents = self._recalled
         if keys != recalled:  # some were left out since, so that what was read is of too many
-            contents = [self._content(reader, keys) for reader in self._compared[1]]
+            contents = [self._saved(part, keys) for part in self._compared]
         return all(
-            self._content(live, keys) == kept for live, kept in zip(self._compared[0], contents, strict=True)
+            self._is_saved(part.live, content, keys)
+            for part, content in zip(self._compared, contents, strict=True)
         )
+
+    def _saved(self, part: Compared, keys: Sequence[Key]) -> Content:
+        """Read what the attached file holds of some keys in one table."""
+        if part.beside is None:
+            return self._content(part.kept, keys)
+        return self._counted(part.beside, keys), self._counted(part.kept, keys)
+
+    def _is_saved(self, live: Reader, content: Content, keys: Sequence[Key]) -> bool:
+        """Say whether the store's rows are those that were saved. One that is listed beside may have gone."""
+        if isinstance(content, bytes):
+            return self._content(live, keys) == content
+        own, every = content
+        return own <= self._counted(live, keys) <= every
 
     def _content(self, reader: Reader, keys: Sequence[Key]) -> bytes:
         """Return one digest of all rows of some keys, in whatever order they come."""
         return hashlib.sha256(b"".join(sorted(map(digest, self._read(reader, keys))))).digest()
 
-    def is_empty(self, unit: Unit) -> bool:
-        """Say whether the store has no row of a unit."""
-        keys = sorted_keys([unit])
+    def _counted(self, reader: Reader, keys: Sequence[Key]) -> Counter[bytes]:
+        return Counter(map(digest, self._read(reader, keys)))
+
+    def is_empty(self, units: Sequence[Unit]) -> bool:
+        """Say whether the store has no row of these units, but for those listed beside that are as saved."""
+        keys = sorted_keys(units)
         for reader in self._live_readers:
             with closing(self._read(reader, keys)) as rows:
                 if next(rows, None) is not None:
                     return False
-        return True
+        shared = [part for part in self._compared if part.beside is not None]
+        return all(self._counted(part.live, keys) <= self._counted(part.kept, keys) for part in shared)
 
     def lost_links(self, keys: Sequence[Key]) -> str:
         """Return the name of a table of links that stay where one is not what it was, or nothing."""
@@ -149,3 +203,8 @@ class AttachedUnits:
             if not set(self._read(kept, keys)) <= set(self._read(live, keys)):
                 return name
         return ""
+
+
+def _without(part: Part, listed: Column | None) -> Part:
+    """Leave out of a part the rows that are listed beside."""
+    return part if listed is None else replace(part, where=sa.and_(part.where, sa.not_(listed)))

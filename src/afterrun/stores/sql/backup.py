@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 from afterrun.core.batch import Pace
 from afterrun.core.errors import BackupFailed
-from afterrun.core.facts import key_text
+from afterrun.core.facts import Key, key_text
 from afterrun.core.report import Report
 from afterrun.core.sweep import Clock
 from afterrun.stores.new_file import NewFile
 from afterrun.stores.sql.attached import Attached, attached
+from afterrun.stores.sql.attached_units import BACKUP
 from afterrun.stores.sql.backup_meta import Listed
-from afterrun.stores.sql.backups import Backup, BackupOrder, Going, Held, by_kind
+from afterrun.stores.sql.backups import PAGE, Backup, BackupOrder, Going, Held, by_kind
 from afterrun.stores.sql.removed_backup import RemovedBackup, room_needed, verify_removed
 from afterrun.stores.sql.store import SqlStore
 from afterrun.stores.sql.whole_backup import Counted, WholeBackup, file_checksum
@@ -23,13 +25,15 @@ from afterrun.stores.sql.whole_backup import Counted, WholeBackup, file_checksum
 class BackupMaker:
     """Makes one backup of a store. Raises `UsageError` or `Refused` at once for a place that is not safe."""
 
-    def __init__(self, store: SqlStore, order: BackupOrder, *, pace: Pace, clock: Clock) -> None:
-        """Check the place; nothing is written yet."""
+    def __init__(
+        self, store: SqlStore, order: BackupOrder, *, pace: Pace, clock: Clock, rows: Collection[str] = ()
+    ) -> None:
+        """Check the place; nothing is written yet. ``rows`` are row tables of which rows go, too."""
         self._store = store
         self._order = order
         self._pace = pace
         self._clock = clock
-        self._tables = Attached(store)
+        self._tables = Attached(store, rows, lists=BACKUP if order.kind == "removed" else "temp")
         self._file = NewFile(order.path, store=store.lock_path)
 
     @property
@@ -66,14 +70,16 @@ class BackupMaker:
             facts = self._facts(
                 began,
                 writer,
-                rows={
-                    part.name: head.tables[part.name][0]
-                    for part in (*tables.trees.live, *tables.trees.live_blobs)
-                },
+                rows={name: head.tables[name][0] for name in tables.counted},
             )
-            facts |= {"units": writer.units, "kinds": dict(writer.kinds), "checksum": head.checksum}
+            facts |= {
+                "units": writer.kinds.total(),
+                "kinds": dict(+writer.kinds),
+                "checksum": head.checksum,
+            }
+            lists = tables.lists.kinds
             held = {
-                kind: Held(Listed(tables.dialect.driver, among.backed, head.format), among)
+                kind: Held(lists.get(kind) or Listed(tables.dialect.driver, among.backed, head.format), among)
                 for kind, among in tables.kinds.items()
             }
             yield Backup(held=held, facts=facts)
@@ -83,7 +89,7 @@ class BackupMaker:
         began = self._clock.monotonic()
         tables, file = self._tables, self._file
         file.room(self._store.sizes().total)
-        only = {kind: frozenset(key_text(unit.key) for unit in units) for kind, units in by_kind(going)}
+        only = self._selected(going)
         counted = Counted(tables)
         writer = WholeBackup(tables.dialect, pace=self._pace, clock=self._clock)
         with file:
@@ -99,6 +105,21 @@ class BackupMaker:
             yield Backup(
                 held={kind: Held(ids, tables.kinds[kind]) for kind, ids in only.items()}, facts=facts
             )
+
+    def _selected(self, going: Going) -> Mapping[str, Collection[Key]]:
+        """Take down what goes: rows on disk, since there may be many."""
+        lists = self._tables.lists
+        lists.make_in_temp()
+        only: dict[str, Collection[Key]] = {}
+        for kind, units in by_kind(going):
+            rows = lists.kinds.get(kind)
+            if rows is None:
+                only[kind] = frozenset(key_text(unit.key) for unit in units)
+            else:
+                only[kind] = rows
+                while keys := [unit.key for unit in islice(units, PAGE)]:
+                    rows.add(keys)
+        return only
 
     def _facts(
         self, began: float, writer: RemovedBackup | WholeBackup, *, rows: Mapping[str, int]

@@ -77,13 +77,22 @@ class Head(BaseModel):
     tables: dict[str, tuple[int, Hex]]
     units: tuple[int, Hex]
     kinds: dict[str, int] = Field(default_factory=dict, description="units by kind; none in the first format")
-    checksum: Hex = Field(description="of `tables` and `units`")
+    rows: dict[str, tuple[int, Hex]] = Field(
+        default_factory=dict, description="rows that are units of their own, by row table"
+    )
+    checksum: Hex = Field(description="of `tables`, `units` and `rows`")
 
 
 def head_of(
-    store: SqlStore, report: Report, sums: Sums, units: tuple[int, str], kinds: Mapping[str, int]
+    store: SqlStore,
+    report: Report,
+    sums: Sums,
+    *,
+    units: tuple[int, str],
+    kinds: Mapping[str, int],
+    rows: Sums,
 ) -> Head:
-    """Say what a backup holds."""
+    """Say what a backup holds; ``rows`` are those listed as units of their own, by row table."""
     return Head.model_validate(
         {
             "format": "afterrun-backup/2",
@@ -99,15 +108,17 @@ def head_of(
             "tables": dict(sums),
             "units": units,
             "kinds": dict(kinds),
-            "checksum": overall(sums, units),
+            "rows": dict(rows),
+            "checksum": overall(sums, units, rows),
         }
     )
 
 
-def overall(sums: Sums, units: tuple[int, str]) -> str:
-    """Return one checksum over all tables."""
-    text = json.dumps([sorted((name, *found) for name, found in sums.items()), units])
-    return hashlib.sha256(text.encode()).hexdigest()
+def overall(sums: Sums, units: tuple[int, str], rows: Sums) -> str:
+    """Return one checksum over all tables and lists."""
+    parts: list[object] = [sorted((name, *found) for name, found in sums.items()), units]
+    parts += [sorted((name, *found) for name, found in rows.items())] if rows else []
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def read_head(driver: sqlite3.Connection) -> Head:
@@ -192,6 +203,10 @@ class Listed:
         """Yield their roots."""
         for (root,) in self._rows("SELECT root FROM {units} WHERE kind = ? ORDER BY unit"):
             yield str(root)
+
+    def pages(self) -> Iterator[Sequence[Unit]]:
+        """Yield the units that go back in one transaction: each alone."""
+        yield from ([unit] for unit in self.units())
 
     def units(self) -> Iterator[Unit]:
         """Yield all units, oldest first, each with its members. Raises `Refused` for an unreadable key."""

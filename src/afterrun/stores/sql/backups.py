@@ -15,8 +15,10 @@ from typing import Final, Literal, Protocol, TypeAlias
 from pydantic import JsonValue
 
 from afterrun.core.batch import Pace
-from afterrun.core.facts import Reason, Unit, key_text
+from afterrun.core.errors import UnitNotFound
+from afterrun.core.facts import Key, Reason, Unit, key_text
 from afterrun.core.report import Report
+from afterrun.core.row_tables import ROW, kind_of
 from afterrun.core.store import Witness
 from afterrun.core.sweep import Clock
 
@@ -48,9 +50,12 @@ class BackupOrder:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a backup holds of one kind: the ids of its units, and who compares them with the store."""
+    """What a backup holds of one kind: the ids of its units, and who compares them with the store.
 
-    only: Collection[str]
+    Of rows of a row table, ``only`` has the keys as the store has them.
+    """
+
+    only: Collection[Key]
     witness: Witness
 
 
@@ -125,7 +130,7 @@ class Restorer(Protocol):
     so_far: Restored | None
 
     def run(self, path: Path, run: str | None) -> Restored:
-        """Restore the unit with one id, or all, trees first.
+        """Restore the unit with one id, or all, trees first and rows of row tables last.
 
         Raises `Refused`, `BackupFailed`, and `UnitNotFound`.
         """
@@ -134,14 +139,54 @@ class Restorer(Protocol):
 class Backups(Protocol):
     """What a store can do about backups of it."""
 
-    def notices(self, kind: BackupKind) -> Sequence[str]:
-        """Say what a backup of this kind means for the engine while it is made."""
+    def notices(self, kind: BackupKind, *, rows: Collection[str] = ()) -> Sequence[str]:
+        """Say what a backup of this kind means for the engine while it is made.
 
-    def maker(self, order: BackupOrder, *, pace: Pace, clock: Clock) -> Maker:
-        """Prepare a backup; nothing is written yet. Raises `UsageError` or `Refused` for an unsafe place."""
+        ``rows`` are row tables of which rows go, too.
+        """
 
-    def restorer(self, *, clock: Clock, rest: float) -> Restorer:
-        """Prepare a restore; ``rest`` is the pause after a transaction, as a multiple of its time."""
+    def maker(self, order: BackupOrder, *, pace: Pace, clock: Clock, rows: Collection[str] = ()) -> Maker:
+        """Prepare a backup; nothing is written yet. Raises `UsageError` or `Refused` for an unsafe place.
+
+        Of the row tables in ``rows``, those rows are in it that go by themselves.
+        """
+
+    def restorer(self, *, clock: Clock, rest: float, rows: Collection[str] = ()) -> Restorer:
+        """Prepare a restore; ``rest`` is the pause after a transaction, as a multiple of its time.
+
+        With ``rows``, only rows of these row tables come back: the one whose key is the id, or all.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a restore shall put back: a unit with one id, or all; with ``rows``, of these row tables alone."""
+
+    run: str | None
+    rows: Collection[str]
+
+    def kinds(self, held: Collection[str], *, backup: str) -> Collection[str]:
+        """Return the kinds that it may be of, out of those that a backup holds. Raises `UnitNotFound`."""
+        wanted = {kind_of(name): name for name in self.rows}
+        strange = [name for kind, name in wanted.items() if kind not in held]
+        if strange:
+            known = ", ".join(kind.removeprefix(ROW) for kind in held if kind.startswith(ROW)) or "none"
+            raise UnitNotFound(
+                f"the backup {backup} has no rows of {strange[0][:40]}; row tables in it: {known}"
+            )
+        if wanted:
+            return list(wanted)
+        return [kind for kind in held if self.run is None or not kind.startswith(ROW)]
+
+    @property
+    def lacking(self) -> str:
+        """Return what is said where there is nothing with the id."""
+        rows = "row of these tables" if self.rows else "unit"
+        return f"has no {rows} with the id {(self.run or '')[:120]!r}"
+
+
+LEFT: Final = "what it refers to is gone, or what must be there once is there again"
+"""What is said of a row that a constraint of the database refuses."""
 
 
 class NotRestoredError(Exception):

@@ -192,6 +192,10 @@ class Binding:
         links.update(self._links_within_runs())
         return links
 
+    def emptied(self) -> Iterator[tuple[str, str]]:
+        """Yield the tables of rows that stay and lose their link to a run, each with that column."""
+        yield from ((part.table, part.column) for part in self.tree.unlinked if part.table in self._shapes)
+
     def inner_links(self) -> Iterator[InnerLink]:
         """Yield the foreign keys that the profile says lead from rows of a run to others of the same one."""
         targets = {self.tree.table, *(owned.table for owned in self.owned)}

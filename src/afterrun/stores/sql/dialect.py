@@ -94,8 +94,13 @@ class Dialect(Protocol):
     def named(self, table: str, *, schema: str | None = None) -> sa.TableClause:
         """Return a table with its real columns; ``schema`` names another one with a table like it."""
 
-    def obstacles(self, tables: Sequence[str], *, locked: str | None) -> Sequence[str]:
-        """Say why no row of these tables can be removed, nor one of ``locked``, if any, be locked."""
+    def obstacles(
+        self, tables: Sequence[str], *, locked: str | None, emptied: Sequence[tuple[str, str]] = ()
+    ) -> Sequence[str]:
+        """Say why no row of these tables can be removed, nor one of ``locked``, if any, be locked.
+
+        ``emptied`` are tables and columns of rows that stay and lose their link to what goes.
+        """
 
     def check_reading(self, tables: Sequence[str]) -> None:
         """Make sure that every row of these tables is seen. Raises `Refused`."""
@@ -170,6 +175,14 @@ class Dialect(Protocol):
 
     def change(self, statement: sa.Executable, parameters: Mapping[str, object]) -> int:
         """Run a statement that changes rows; return how many."""
+
+    @property
+    def new_versions(self) -> Callable[[Sequence[str]], int] | None:
+        """Where an update writes a row anew, with all its index entries, what counts those of some tables.
+
+        Of this connection, foreign keys included; only differences within one transaction tell something.
+        Nothing where rows are changed in place.
+        """
 
     def mark(self) -> object:
         """Return what is equal only as long as nobody changes the database, or ``None`` if nothing tells.

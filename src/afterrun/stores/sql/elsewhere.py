@@ -123,6 +123,12 @@ class Annex:
         found = list(self._read(self._measure, keys))
         return sum(int(row[0]) for row in found), sum(int(row[1]) for row in found)
 
+    def content(self) -> int:
+        """Return about how many bytes all rows of the table hold."""
+        with self.named():
+            sizes = self.dialect.table_sizes(exact=False)
+        return sum(size.content for size in sizes if size.name == self.part.table)
+
     def remove(self, keys: Sequence[str]) -> int:
         """Remove the rows of these runs, within `locked`; return how many."""
         with self.named():
@@ -201,6 +207,10 @@ class Reach:
         """Return bytes of content and number of rows elsewhere."""
         found = [annex.measure(texts(units)) for annex in self.annexes]
         return sum(size for size, _ in found), sum(rows for _, rows in found)
+
+    def content(self) -> int:
+        """Return about how many bytes the rows elsewhere hold."""
+        return sum(annex.content() for annex in self.annexes)
 
     def notices(self, declared: Sequence[Elsewhere]) -> Iterator[str]:
         """Say which rows go, and which of those that a profile declares stay, as far as is known."""

@@ -124,7 +124,7 @@ class Postgres:
             driver: object = self._connection.connection.driver_connection
             if isinstance(driver, psycopg.Connection) and not driver.closed:
                 return driver
-        raise StoreFailure("lost-connection", "the connection to the server is closed")
+        raise _lost()
 
     @property
     def url(self) -> str:
@@ -169,8 +169,10 @@ class Postgres:
             quoted_name(name, quote=True), *columns, schema=quoted_name(schema or space, quote=True)
         )
 
-    def obstacles(self, tables: Sequence[str], *, locked: str | None) -> Sequence[str]:
-        """Say why no row of these tables can be removed, nor one of ``locked``, if any, be locked."""
+    def obstacles(
+        self, tables: Sequence[str], *, locked: str | None, emptied: Sequence[tuple[str, str]] = ()
+    ) -> Sequence[str]:
+        """Say why no row of these tables can be removed, one of ``locked`` locked, or a link emptied."""
         oids = self._reflected.oids
         with classified():
             return list(
@@ -178,6 +180,7 @@ class Postgres:
                     self.driver,
                     removed=[oids[table] for table in tables],
                     locked=None if locked is None else oids[locked],
+                    emptied=[(oids[table], column) for table, column in emptied],
                     read_only=self._read_only,
                 )
             )
@@ -314,6 +317,8 @@ class Postgres:
 
     def hurry(self) -> None:
         """Give the next statement of a batch what is left of its time. Raises `UnitFailure` if nothing is."""
+        if self._connection.invalidated:
+            raise _lost()
         if self.halt():
             raise StoreFailure("halted", "the host shuts down")
         if self._deadline is None:
@@ -326,6 +331,17 @@ class Postgres:
         self._allowed = left * SHARE
         with classified():
             self.driver.execute(_timeout(self._allowed))
+
+    def new_versions(self, tables: Sequence[str]) -> int:
+        """Ask the server for what it has counted, which it does unless a superuser has told it not to."""
+        self.hurry()
+        with classified():
+            row = self.driver.execute(
+                "SELECT coalesce(sum(pg_catalog.pg_stat_get_xact_tuples_updated(t)), 0)::bigint"
+                " FROM unnest(%s::oid[]) AS t",
+                ([self._reflected.oids[table] for table in tables],),
+            ).fetchone()
+        return int(row[0]) if row else 0
 
     def mark(self) -> object:
         """Return nothing: a server has no such count of one schema."""
@@ -448,6 +464,10 @@ class Postgres:
         with suppress(psycopg.Error, sa.exc.DBAPIError):  # it may be lost already
             self._connection.close()
         self._engine.dispose()
+
+
+def _lost() -> StoreFailure:
+    return StoreFailure("lost-connection", "the connection to the server is closed")
 
 
 def _timeout(seconds: float) -> bytes:

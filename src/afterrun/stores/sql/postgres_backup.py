@@ -15,9 +15,12 @@ from afterrun.core.batch import Pace
 from afterrun.core.errors import BackupFailed, StoreFailure, UnitFailure
 from afterrun.core.facts import Key, Unit, key_text
 from afterrun.core.report import Report
+from afterrun.core.row_tables import ROW
 from afterrun.core.sweep import Clock
 from afterrun.core.times import iso
 from afterrun.stores.new_file import NewFile
+from afterrun.stores.sql.backed import stored
+from afterrun.stores.sql.backed_rows import BackedRows, cascading
 from afterrun.stores.sql.backups import (
     Backup,
     BackupKind,
@@ -29,10 +32,11 @@ from afterrun.stores.sql.backups import (
     by_kind,
     identity_digest,
 )
+from afterrun.stores.sql.postgres_aside import AsideRows
 from afterrun.stores.sql.postgres_backup_blobs import Needed, blob_rows, needed_by
 from afterrun.stores.sql.postgres_backup_file import BackupFile, Writing
 from afterrun.stores.sql.postgres_backup_head import Head
-from afterrun.stores.sql.postgres_backup_rows import Asked, UnitRows, UnitSum, pieces, rows_of
+from afterrun.stores.sql.postgres_backup_rows import Asked, UnitRows, UnitSum, all_tables, pieces, rows_of
 from afterrun.stores.sql.postgres_backup_whole import WholeDump, table_bytes
 from afterrun.stores.sql.postgres_programs import programs
 from afterrun.stores.sql.postgres_restore import PostgresRestore
@@ -57,40 +61,58 @@ class PostgresBackups:
         """Take a store."""
         self._store = store
 
-    def notices(self, kind: BackupKind) -> Sequence[str]:
+    def notices(self, kind: BackupKind, *, rows: Collection[str] = ()) -> Sequence[str]:
         """Say what a backup of this kind means for the engine while it is made."""
-        rows = rows_of(self._store)["tree"]
-        names = [*(table.name for table in rows.tables), *self._store.binding.blob_tables()]
         if kind == "removed":
             return [f"for as long as a backup copies the rows that go, it {HOLDS}"]
-        size = table_bytes(rows.dialect, names)
+        trees = rows_of(self._store)["tree"]
+        names = [*trees.names, *self._store.binding.blob_tables()]
+        parts = (part for name, part in self._store.profile.units.rows.items() if name in rows)
+        names = list(dict.fromkeys([*names, *(table for part in parts for table in part.tables)]))
+        names = [name for name in names if name in self._store.dialect.shapes]
+        size = table_bytes(trees.dialect, names)
         whole = (
             f"a whole backup runs pg_dump on {len(names)} tables of {size:,} bytes and reads them once "
             "more to compare"
         )
         return [f"{whole}; for as long as that takes, it {HOLDS}"]
 
-    def maker(self, order: BackupOrder, *, pace: Pace, clock: Clock) -> Maker:  # noqa: ARG002 - reading blocks nobody
+    def maker(
+        self,
+        order: BackupOrder,
+        *,
+        pace: Pace,  # noqa: ARG002 - reading blocks nobody
+        clock: Clock,
+        rows: Collection[str] = (),
+    ) -> Maker:
         """Prepare a backup; nothing is written yet."""
-        return PostgresMaker(self._store, order, clock=clock)
+        return PostgresMaker(self._store, order, clock=clock, rows=rows)
 
-    def restorer(self, *, clock: Clock, rest: float) -> Restorer:
+    def restorer(self, *, clock: Clock, rest: float, rows: Collection[str] = ()) -> Restorer:
         """Prepare a restore."""
-        return PostgresRestore(self._store, clock=clock, rest=rest)
+        return PostgresRestore(self._store, clock=clock, rest=rest, rows=rows)
 
 
 class PostgresMaker:
     """Makes one backup. Raises `UsageError` or `Refused` at once for a place that is not safe."""
 
-    def __init__(self, store: SqlStore, order: BackupOrder, *, clock: Clock) -> None:
-        """Check the place, and for a ``whole`` one PostgreSQL's own programs; nothing is written yet."""
+    def __init__(
+        self, store: SqlStore, order: BackupOrder, *, clock: Clock, rows: Collection[str] = ()
+    ) -> None:
+        """Check the place, and for a ``whole`` one PostgreSQL's own programs; nothing is written yet.
+
+        ``rows`` are row tables of which rows go, too.
+        """
         self._store = store
         self._order = order
         self._clock = clock
-        self._kinds = rows_of(store)
+        self._kinds = rows_of(store, rows)
         self._rows = self._kinds["tree"]
         self._blobs = {kind: blob_rows(store, rows) for kind, rows in self._kinds.items()}
-        self._names = [*(table.name for table in self._rows.tables), *store.binding.blob_tables()]
+        backed = [kind.backed for kind in self._kinds.values()]
+        along = [name for one in backed if isinstance(one, BackedRows) for name in cascading(one.binding)]
+        names = [*(table.name for table in all_tables(self._kinds)), *store.binding.blob_tables(), *along]
+        self._names = list(dict.fromkeys(names))
         self._file = NewFile(order.path, store=None)
         self._programs = (
             programs(self._rows.dialect.driver.info.server_version) if order.kind == "whole" else None
@@ -105,12 +127,16 @@ class PostgresMaker:
     def made(self, survey: Report, going: Going) -> Iterator[Backup]:
         """Make one file with all that is ``going``, verify it, and keep what its units came to at hand."""
         began = self._clock.monotonic()
-        with closing(Selected()) as selected:
+        with closing(Selected()) as selected, AsideRows() as aside:
+            for kind, rows in self._kinds.items():
+                rows.aside, rows.noting = aside, kind.startswith(ROW)
             with backup_errors():
                 if self._programs is None:
                     facts = self._removed(going, selected, survey)
                 else:
                     facts = self._whole(going, selected)
+            for rows in self._kinds.values():
+                rows.noting = False
             kinds = selected.kinds()
             facts |= {
                 "kind": self._order.kind,
@@ -203,7 +229,7 @@ class Selected:
         )
         self._database.executemany(
             "INSERT INTO units VALUES (?, ?, ?)",
-            [(kind, key_text(unit.key), found.digest) for unit, found in zip(units, sums, strict=True)],
+            [(kind, _root(kind, unit.key), found.digest) for unit, found in zip(units, sums, strict=True)],
         )
 
     def blobs(self, table: str, keys: Sequence[Key]) -> Collection[Key]:
@@ -214,7 +240,7 @@ class Selected:
     def digest(self, kind: str, root: object) -> str | None:
         """Return what a unit's rows came to; nothing for a unit that was not selected."""
         ask = "SELECT digest FROM units WHERE kind = ? AND root = ?"
-        found = self._database.execute(ask, (kind, root)).fetchone()
+        found = self._database.execute(ask, (kind, _root(kind, root))).fetchone()
         return None if found is None else str(found[0])
 
     def kinds(self) -> dict[str, int]:
@@ -229,6 +255,13 @@ class Selected:
     def close(self) -> None:
         """Let go of it."""
         self._database.close()
+
+
+def _root(kind: str, root: object) -> str | None:
+    """Return what a unit is known by here: of rows with several columns in a key, no two have the same."""
+    if not isinstance(root, str | int | tuple):
+        return None
+    return str(stored(root)) if kind.startswith(ROW) else key_text(root)
 
 
 class SelectedKind:
@@ -265,7 +298,7 @@ class PostgresWitness:
     def recall(self, units: Sequence[Unit]) -> None:
         """Look up what the rows of these units came to."""
         kind = self._rows.backed.kind
-        self._recalled = {unit.key: self._selected.digest(kind, key_text(unit.key)) for unit in units}
+        self._recalled = {unit.key: self._selected.digest(kind, unit.key) for unit in units}
 
     def differing(self, units: Sequence[Unit]) -> Collection[Key]:
         """Return the keys of those units whose rows are not exactly those that were copied."""
@@ -274,6 +307,7 @@ class PostgresWitness:
         for unit, found in zip(units, self._rows.sums(units), strict=True):
             if self._recalled.get(unit.key) == found.digest:
                 self._expected.update(found.rows)
+                self._expected.update(found.aside)
             else:
                 differing.append(unit.key)
         return differing

@@ -27,9 +27,10 @@ from pydantic import ValidationError
 
 from afterrun.core.errors import BackupFailed, Refused
 from afterrun.core.facts import Unit
+from afterrun.core.row_tables import ROW
 from afterrun.stores.sql.postgres_backup_blobs import BlobRows, Needed, needed_by
 from afterrun.stores.sql.postgres_backup_head import FORMAT, Head, Totals, UnitHead
-from afterrun.stores.sql.postgres_backup_rows import Asked, UnitRows, UnitSum
+from afterrun.stores.sql.postgres_backup_rows import Asked, UnitRows, UnitSum, all_tables
 from afterrun.stores.sql.postgres_copy import blocks
 
 HEAD: Final = "afterrun.json"
@@ -49,7 +50,7 @@ class Writing:
     def __init__(
         self, file: IO[bytes], kinds: Mapping[str, UnitRows], blobs: Mapping[str, Sequence[BlobRows]]
     ) -> None:
-        """Begin the archive. ``kinds`` read the units that it may hold; trees have all tables.
+        """Begin the archive. ``kinds`` read the units that it may hold.
 
         ``blobs``, by kind of unit, are copied beside the rows that refer to them.
         """
@@ -59,9 +60,9 @@ class Writing:
         self._blob_totals = {table.name: BlobTotal() for table in every}
         self._zip = zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=LEVEL)
         self._kinds = kinds
-        self._rows = rows = kinds["tree"]
-        self._files = {table.name: _file_of(table.name, place) for place, table in enumerate(rows.tables)}
-        self._totals = Totals([table.name for table in rows.tables])
+        self._tables = all_tables(kinds)
+        self._files = {table.name: _file_of(table.name, place) for place, table in enumerate(self._tables)}
+        self._totals = Totals([table.name for table in self._tables])
         self._pieces = 0
         self.needed: Needed = ()
         """Which blobs the units of the last piece need."""
@@ -116,7 +117,7 @@ class Writing:
                 "rows": totals.tables[table.name][0],
                 "checksum": totals.tables[table.name][1],
             }
-            for table in self._rows.tables
+            for table in self._tables
         }
         blobs = {
             table.name: {
@@ -133,6 +134,7 @@ class Writing:
             "pieces": self._pieces,
             "units": totals.units,
             "kinds": dict(totals.kinds),
+            "rows": [kind.removeprefix(ROW) for kind in self._kinds if kind.startswith(ROW)],
             "checksum": totals.checksum,
         }
         head = Head.model_validate({"format": FORMAT, **said, **counted})

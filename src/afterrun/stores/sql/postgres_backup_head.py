@@ -57,6 +57,7 @@ class Head(BaseModel):
     pieces: Number
     units: tuple[int, Hex]
     kinds: dict[str, Number] = Field(default_factory=dict, description="units by kind")
+    rows: list[Text] = Field(default_factory=list, description="row tables whose rows may be units")
     checksum: Hex = Field(description="of `tables` and `units`")
 
     @property

@@ -7,11 +7,11 @@ read it, one line is one row, and the digest of a line is one of all its values,
 from __future__ import annotations
 
 import hashlib
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -19,6 +19,7 @@ from psycopg import sql
 
 from afterrun.core.errors import UnitFailure
 from afterrun.core.facts import Key, Unit, key_text
+from afterrun.core.row_tables import ROW
 from afterrun.profiles import TableShape
 from afterrun.stores.sql.backed import Backed
 from afterrun.stores.sql.backed_kinds import kinds_of
@@ -62,11 +63,15 @@ class Copied:
 
 @dataclass(slots=True)
 class UnitSum:
-    """What the rows of one unit come to: number and digest by table, and their bytes as text."""
+    """What the rows of one unit come to: number and digest by table, and their bytes as text.
+
+    ``aside`` counts rows by table that belong to it, too, and are in the backup as units of their own.
+    """
 
     rows: dict[str, int] = field(default_factory=dict)
     size: int = 0
     tables: dict[str, bytes] = field(default_factory=dict)
+    aside: Counter[str] = field(default_factory=Counter)
 
     def note(self, table: str, digests: list[bytes], size: int) -> None:
         """Take in the digests of all rows of a table, in any order: equal content has equal sums."""
@@ -81,6 +86,16 @@ class UnitSum:
         for name, found in sorted(self.tables.items()):
             total.update(hashlib.sha256(name.encode()).digest() + self.rows[name].to_bytes(8, "big") + found)
         return total.hexdigest()
+
+
+class Aside(Protocol):
+    """Rows that are in a backup as units of their own, by their content: a run may go without them."""
+
+    def has(self, kind: str, table: str, digest: bytes) -> bool:
+        """Say whether a kind other than this one has a row of this content in a table."""
+
+    def note(self, kind: str, table: str, digest: bytes) -> None:
+        """Take down a row of a unit of this kind."""
 
 
 class Asked:
@@ -107,7 +122,13 @@ class Asked:
 
 
 class UnitRows:
-    """Reads the rows of units of one kind from the store and writes them to it."""
+    """Reads the rows of units of one kind from the store and writes them to it.
+
+    Attributes:
+        aside: rows that are units of their own, which are left out of others; nothing if there are none.
+        shared: tables in which such rows may be.
+        noting: whether rows that are read are taken down there.
+    """
 
     def __init__(self, store: SqlStore, backed: Backed) -> None:
         """Compile the statements, in the order of removal."""
@@ -115,6 +136,9 @@ class UnitRows:
             raise TypeError(store.dialect.name)
         self.dialect: Postgres = store.dialect
         self.backed = backed
+        self.aside: Aside | None = None
+        self.shared: frozenset[str] = frozenset()
+        self.noting = False
         found = backed.parts()
         blobs = store.blobs.tables if store.blobs else []
         self._computed = self._generated([*(part.name for part in found), *(table.name for table in blobs)])
@@ -159,6 +183,11 @@ class UnitRows:
         place, [key] = self.dialect.reflected.places[table.name], shape.primary_key
         return Circle(self.dialect, place, columns=list(table.columns), key=key, links=links)
 
+    @property
+    def names(self) -> Sequence[str]:
+        """Return the names of the tables."""
+        return [table.name for table in self.tables]
+
     def sums(self, units: Sequence[Unit]) -> Iterator[UnitSum]:
         """Read all rows of these units; yield what they come to, unit by unit."""
         for piece in pieces(units):
@@ -174,16 +203,23 @@ class UnitRows:
         Raises `UnitFailure` for a row that no unit can be told for.
         """
         current, digests, size = NOTHING, list[bytes](), 0
+        aside = self.aside if table.name in self.shared else None
         with closing(copied_out(self.dialect, table.read, asked.parameters(table.owners))) as rows:
             for row in rows:
                 place, _, line = row.partition(b"\t")
+                if place == NOTHING:  # the unit of a row that belongs to none of those asked for
+                    raise UnitFailure("constraint", f"a row of {table.name} belongs to no unit")
+                digest = hashlib.sha256(line).digest()
+                if aside is not None and aside.has(self.backed.kind, table.name, digest):
+                    sums[int(place)].aside[table.name] += 1
+                    continue
                 if place != current:
-                    if place == NOTHING:  # the unit of a row that belongs to none of those asked for
-                        raise UnitFailure("constraint", f"a row of {table.name} belongs to no unit")
                     if digests:
                         sums[int(current)].note(table.name, digests, size)
                     current, digests, size = place, [], 0
-                digests.append(hashlib.sha256(line).digest())
+                if aside is not None and self.noting:
+                    aside.note(self.backed.kind, table.name, digest)
+                digests.append(digest)
                 size += len(line)
                 yield line
         if digests:
@@ -200,9 +236,22 @@ class UnitRows:
             circle.close()
 
 
-def rows_of(store: SqlStore) -> Mapping[str, UnitRows]:
-    """Return what reads and writes units by kind. The tables of trees are those of all kinds."""
-    return {kind: UnitRows(store, backed) for kind, backed in kinds_of(store).items()}
+def rows_of(store: SqlStore, rows: Collection[str] = ()) -> Mapping[str, UnitRows]:
+    """Return what reads and writes units by kind; ``rows`` are row tables whose rows are units, too."""
+    found = {kind: UnitRows(store, backed) for kind, backed in kinds_of(store, rows).items()}
+    for kind, mine in found.items():
+        others = [
+            other.names
+            for name, other in found.items()
+            if name != kind and (kind.startswith(ROW) or name.startswith(ROW))
+        ]
+        mine.shared = frozenset(mine.names) & frozenset(name for names in others for name in names)
+    return found
+
+
+def all_tables(kinds: Mapping[str, UnitRows]) -> Sequence[Copied]:
+    """Return the tables of all kinds, each once, those of trees first."""
+    return list({table.name: table for rows in kinds.values() for table in rows.tables}.values())
 
 
 def pieces(units: Iterable[Unit]) -> Iterator[Sequence[Unit]]:

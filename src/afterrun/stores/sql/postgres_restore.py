@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,25 +13,31 @@ from psycopg import sql
 
 from afterrun.core.errors import Refused, StoreUnreadable, UnitFailure, UnitNotFound
 from afterrun.core.facts import Key, Reason, Unit, key_text
+from afterrun.core.row_tables import ROW, kind_of
 from afterrun.core.sweep import MAX_UNIT_SECONDS, Clock
 from afterrun.stores.sql.backed import check_kinds
 from afterrun.stores.sql.backups import (
     IS_BACK,
+    LEFT,
     NotRestoredError,
     Restored,
+    Wanted,
     identity_digest,
     origin_notices,
 )
+from afterrun.stores.sql.postgres_aside import AsideRows
 from afterrun.stores.sql.postgres_backup_blobs import blob_rows
 from afterrun.stores.sql.postgres_backup_file import BackupFile, Kept
-from afterrun.stores.sql.postgres_backup_head import Head
-from afterrun.stores.sql.postgres_backup_rows import UnitRows, rows_of
+from afterrun.stores.sql.postgres_backup_head import Head, UnitHead
+from afterrun.stores.sql.postgres_backup_rows import UnitRows, all_tables, rows_of
 from afterrun.stores.sql.postgres_errors import classified
 from afterrun.stores.sql.store import SqlStore
 
 GROUP_UNITS: Final = 100
+GROUP_ROWS: Final = 1_000
 GROUP_BYTES: Final = 4 * 1024 * 1024
-"""Units that go back in one transaction, and bytes of their rows, which are held in memory meanwhile."""
+"""Units that go back in one transaction, or rows that are units of their own; and bytes of what goes with
+them, which is held in memory meanwhile."""
 
 MIN_PAUSE: Final = 0.025
 """Shortest pause between two transactions beside a working engine, in seconds."""
@@ -83,11 +89,18 @@ class Loaded:
 class PostgresRestore:
     """Puts units back into a live store from a backup."""
 
-    def __init__(self, store: SqlStore, *, clock: Clock, rest: float = 1.0) -> None:
-        """Prepare; ``rest`` is the pause after a transaction, as a multiple of the time it took."""
+    def __init__(
+        self, store: SqlStore, *, clock: Clock, rest: float = 1.0, rows: Collection[str] = ()
+    ) -> None:
+        """Prepare; ``rest`` is the pause after a transaction, as a multiple of the time it took.
+
+        With ``rows``, only rows of these row tables are put back.
+        """
         self._store = store
+        self._only = rows
         self._kinds = rows_of(store)
         self._rows = self._kinds["tree"]
+        self._tables = all_tables(self._kinds)
         self._blobs = blob_rows(store, self._rows)
         self._came: Counter[str] = Counter()
         self._clock = clock
@@ -95,41 +108,71 @@ class PostgresRestore:
         self.so_far: Restored | None = None
 
     def run(self, path: Path, run: str | None) -> Restored:
-        """Restore the unit with one id, or all, trees first.
+        """Restore the unit with one id, or all, trees first and rows of row tables last.
 
         Raises `Refused`, `BackupFailed`, and `UnitNotFound`.
         """
+        wanted = Wanted(run, self._only)
         self._check_rights()
         _check_file(path)
-        with BackupFile(path) as backup:
+        with BackupFile(path) as backup, AsideRows() as aside:
+            self._take_kinds(backup.head)
             self._check_head(backup.head)
             backup.verify()
             report = self.so_far = self._report(path, backup.head)
+            if backup.head.rows:
+                aside.take_down(backup, self._kinds)
+            for rows in self._kinds.values():
+                rows.aside = aside
+            kinds = wanted.kinds(list(self._kinds), backup=report.backup)
             if run is None:
-                for group in self._grouped(backup.units()):
-                    self._try(group, backup, report)
+                self._all(backup, kinds, report)
             else:
-                self._one(backup, run, report)
+                self._one(backup, kinds, wanted, report)
         report.notices.extend(self._late_sequences())
         return report
 
-    def _one(self, backup: BackupFile, run: str, report: Restored) -> None:
+    def _take_kinds(self, head: Head) -> None:
+        """Learn the row tables whose rows a backup may hold. Raises `Refused`."""
+        if head.rows:
+            self._kinds = rows_of(self._store, head.rows)
+            self._tables = all_tables(self._kinds)
+            self._check_rights()
+        check_kinds([*head.kinds, *map(kind_of, head.rows)], self._kinds)
+
+    def _all(self, backup: BackupFile, kinds: Collection[str], report: Restored) -> None:
+        """Restore all units of these kinds. Rows are written before runs, and come back after them."""
+        whole = [kind for kind in kinds if not kind.startswith(ROW)]
+        for among in (whole, *([kind] for kind in kinds if kind.startswith(ROW))):
+            if among:
+                units = (kept for kept in backup.units() if kept.said.kind in among)
+                for group in self._grouped(units):
+                    self._try(group, backup, report)
+
+    def _one(self, backup: BackupFile, kinds: Collection[str], wanted: Wanted, report: Restored) -> None:
         """Restore the unit with one id. Where a run and a generation have it, the run is meant."""
         for kept in backup.units():
-            if run in map(key_text, kept.said.members):
+            if kept.said.kind in kinds and self._is_named(kept.said, wanted.run or ""):
                 reason = self._try([self._loaded(kept)], backup, report)
                 if reason:
                     said = f"not restored: {next(iter(report.refused))}. Nothing was changed"
                     raise Refused(reason, said)
                 return
-        raise UnitNotFound(f"the backup {report.backup} has no unit with the id {run[:120]!r}")
+        raise UnitNotFound(f"the backup {report.backup} {wanted.lacking}")
+
+    def _is_named(self, said: UnitHead, run: str) -> bool:
+        """Say whether an id is that of a run of a unit, or that of a row."""
+        if said.kind.startswith(ROW):
+            return said.members[0] in self._kinds[said.kind].backed.spelled(run)
+        return run in map(key_text, said.members)
 
     def _grouped(self, units: Iterable[Kept]) -> Iterator[Sequence[Loaded]]:
         """Yield small units of one kind in groups and large ones alone, in bounded memory."""
         group: list[Loaded] = []
         size = 0
         for kept in units:
-            full = len(group) == GROUP_UNITS or size + kept.said.size > GROUP_BYTES
+            most = GROUP_ROWS if kept.said.kind.startswith(ROW) else GROUP_UNITS
+            full = len(group) >= most or size + kept.said.size > GROUP_BYTES
             if group and (full or group[0].kind != kept.said.kind):
                 yield group
                 group, size = [], 0
@@ -166,7 +209,7 @@ class PostgresRestore:
         )
 
     def _try(self, group: Sequence[Loaded], backup: BackupFile, report: Restored) -> str:
-        """Restore units in one transaction; if one of them is in the way, each in its own.
+        """Restore units in one transaction; if one of them is in the way, in halves.
 
         Returns the name of the reason why the last of them stays, or nothing.
         """
@@ -175,11 +218,12 @@ class PostgresRestore:
             there = self._restore(group, backup)
         except (NotRestoredError, UnitFailure) as error:
             if len(group) > 1:
-                return [self._try([one], backup, report) for one in group][-1]
-            report.refuse(group[0].unit, str(error))
+                half = len(group) // 2
+                return [self._try(part, backup, report) for part in (group[:half], group[half:])][-1]
+            report.refuse(group[0].unit, _why(error, group[0].kind))
             return error.reason if isinstance(error, NotRestoredError) else IS_BACK
         if there:
-            report.present += 1
+            report.present += len(group)
             return ""
         report.rows.update(self._came)
         for one in group:
@@ -190,13 +234,13 @@ class PostgresRestore:
         return ""
 
     def _restore(self, group: Sequence[Loaded], backup: BackupFile) -> bool:
-        """Put units of one kind back, blobs and what they are known by first; say whether one was there."""
+        """Put units of one kind back, blobs and what they are known by first; say whether all were there."""
         rows, units = self._kinds[group[0].kind], [one.unit for one in group]
         expected = [one.digest for one in group]
         with rows.dialect.locked(MAX_UNIT_SECONDS):
             there = list(rows.sums(units))
             if any(found.rows for found in there):
-                if len(group) == 1 and there[0].digest == expected[0]:
+                if [found.digest for found in there] == expected:
                     return True
                 raise NotRestoredError(Reason(IS_BACK, rows.backed.is_back))
             _check_obstacles(rows, units)
@@ -230,8 +274,7 @@ class PostgresRestore:
         if head.profile != profile:
             made = f"the backup was made with the profile {head.profile[:40]}"
             raise Refused("other-profile", f"{made}, this is {profile}")
-        check_kinds(head.kinds, self._kinds)
-        here = {table.name: table.columns for table in self._rows.tables}
+        here = {table.name: table.columns for table in self._tables}
         here |= {table.name: table.columns for table in self._blobs}
         held = {**head.tables, **head.blobs}
         for name, columns in here.items():
@@ -268,7 +311,7 @@ class PostgresRestore:
     def _late_sequences(self) -> Iterator[str]:
         """Yield which sequences stand before a number that a table has: the engine would use it again."""
         dialect = self._rows.dialect
-        places = {dialect.reflected.oids[table.name]: table.name for table in self._rows.tables}
+        places = {dialect.reflected.oids[table.name]: table.name for table in self._tables}
         for oid, column, schema, sequence, last in self._asked(SEQUENCES):
             table = sql.Identifier(*dialect.reflected.places[places[oid]])
             ask = sql.SQL("SELECT pg_catalog.max({}) FROM {}").format(sql.Identifier(column), table)
@@ -282,11 +325,15 @@ class PostgresRestore:
 
     def _asked(self, statement: str, more: Sequence[str] = ()) -> Sequence[tuple[Any, ...]]:
         dialect = self._rows.dialect
-        oids = [
-            dialect.reflected.oids[name] for name in (*(table.name for table in self._rows.tables), *more)
-        ]
+        oids = [dialect.reflected.oids[name] for name in (*(table.name for table in self._tables), *more)]
         with classified():
             return dialect.driver.execute(statement.encode(), {"tables": oids}).fetchall()
+
+
+def _why(error: NotRestoredError | UnitFailure, kind: str) -> str:
+    """Say why a unit stays in the backup."""
+    by_key = isinstance(error, UnitFailure) and error.kind == "constraint"
+    return LEFT if by_key and kind.startswith(ROW) else str(error)
 
 
 def _check_obstacles(rows: UnitRows, units: Sequence[Unit]) -> None:

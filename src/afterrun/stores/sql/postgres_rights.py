@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 import psycopg
 
 from afterrun.core.errors import Refused
+from afterrun.stores.sql.postgres_actions import owners_lack, triggers_lack
 
 RIGHTS: Final = """
 SELECT c.oid, pg_catalog.format('%%I', n.nspname), pg_catalog.format('%%I.%%I', n.nspname, c.relname),
@@ -82,9 +83,17 @@ def check_reading(driver: psycopg.Connection[Any], tables: Sequence[int]) -> Non
 
 
 def obstacles(
-    driver: psycopg.Connection[Any], *, removed: Sequence[int], locked: int | None, read_only: bool
+    driver: psycopg.Connection[Any],
+    *,
+    removed: Sequence[int],
+    locked: int | None,
+    emptied: Sequence[tuple[int, str]],
+    read_only: bool,
 ) -> Iterator[str]:
-    """Yield why nothing may be removed through this connection."""
+    """Yield why nothing may be removed through this connection.
+
+    ``emptied`` are columns of rows that stay and lose their link to what goes.
+    """
     role, superuser, standby, checks_keys = _session(driver)
     if not checks_keys:
         yield (
@@ -108,6 +117,8 @@ def obstacles(
                 f"this role may not lock rows of {rights.table}: GRANT UPDATE (COLUMN) ON {rights.table} TO "
                 f"{role}, where any one column will do"
             )
+    yield from owners_lack(driver, removed)
+    yield from triggers_lack(driver, removed, emptied=emptied, role=role)
     foreign = _names(rights for rights in found if rights.foreign_trigger)
     if superuser and foreign:
         yield (

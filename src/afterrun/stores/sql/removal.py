@@ -1,4 +1,4 @@
-"""Removal: one DELETE for each owned table, the run's own table last. Counting uses the same conditions."""
+"""Removal: one DELETE for each table, in the order of `cascades`. Counting uses the same conditions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from afterrun.core.errors import UnitFailure
 from afterrun.core.facts import Key, Unit
 from afterrun.core.tree import chunks
 from afterrun.stores.sql.binding import Binding
+from afterrun.stores.sql.cascades import order_of
 from afterrun.stores.sql.dialect import Column, Dialect, Rows
 from afterrun.stores.sql.parts import Part, parts, plain_table
 
@@ -39,12 +40,14 @@ class Removal:
     """The statements that remove, count and weigh the rows of units."""
 
     def __init__(self, binding: Binding, *, returned: Mapping[str, Sequence[str]] | None = None) -> None:
-        """Compile them, in the profile's order. ``returned`` are columns, by table, whose values are told."""
+        """Compile them, in the order of removal. ``returned``: columns, by table, whose values are told."""
         self._returned = returned or {}
         self._binding = binding
         self._dialect = binding.dialect
         self._tree = binding.tree
-        self._parts = parts(binding)
+        order = order_of(binding)
+        self._taken, self._still = order.taken, order.still
+        self._parts = sorted(parts(binding), key=lambda part: order.tables.index(part.name))
         self._before: dict[str, sa.Select[Any]] = {}
         self.deletes = [(part.name, self._removing(part)) for part in self._parts]
         self._counts = [
@@ -53,16 +56,16 @@ class Removal:
         ]
         self._measures = [self._measuring(part) for part in self._parts]
         self._weigh = self._weighing()
-        self._counts_first = self._counts[-1:] if binding.runs_cascade() else []
+        self._counts_first = [count for count in self._counts if count[0] in self._taken]
 
     def _removing(self, part: Part) -> Deletion:
         """Return the removal of a part; it tells the columns asked for, unless they must be read before it.
 
-        A row that another one takes along, by a foreign key of its own table, is returned by no removal.
+        A row that another one takes along is returned by no removal.
         """
         delete = sa.delete(part.table).where(part.where)
         names = self._returned.get(part.name, ())
-        if names and part.name == self._tree.table and self._binding.runs_cascade():
+        if names and part.name in self._taken:
             columns = [part.table.c[name] for name in names]
             self._before[part.name] = sa.select(*columns).select_from(part.table).where(part.where)
             return delete
@@ -73,11 +76,23 @@ class Removal:
     ) -> Mapping[str, int]:
         """Remove all rows of these units, within the dialect's lock.
 
-        Returns rows by table; ``released`` takes in the blobs that they referred to. Raises `UnitFailure` of
-        kind ``oversized`` beyond ``max_rows``: the caller rolls back.
+        Returns rows by table; ``released`` takes in the blobs that they referred to. Raises `UnitFailure`, of
+        kind ``oversized`` beyond ``max_rows``, and ``serialization`` where a row that stays lost what it
+        refers to: the caller rolls back.
         """
-        keys = sorted_keys(units)
+        versions = self._versions()
+        removed = self._removed(sorted_keys(units), max_rows, released)
+        if self._versions() != versions:
+            raise UnitFailure("serialization", "a row that stays came to refer to one that was removed")
+        return removed
+
+    def _versions(self) -> int:
+        count = self._dialect.new_versions
+        return 0 if count is None or not self._still else count(self._still)
+
+    def _removed(self, keys: Sequence[Key], max_rows: int, released: Released | None) -> Mapping[str, int]:
         before = self._counted(self._counts_first, keys)  # a cascade's rows are in no DELETE's count
+        self._tell_first(keys, released)
         removed = dict.fromkeys((name for name, _ in self.deletes), 0)
         for name, statement in self.deletes:
             # Runs may refer to each other, so all of a tree go in one statement.
@@ -89,16 +104,23 @@ class Removal:
                 raise UnitFailure("oversized", f"more than {max_rows} rows in one batch")
         return removed
 
+    def _tell_first(self, keys: Sequence[Key], released: Released | None) -> None:
+        """Read what rows that may be taken along refer to."""
+        if released is None:
+            return
+        for name, statement in self._before.items():
+            for chunk in chunks(keys, CHUNK):
+                rows = self._dialect.execute(statement, {"keys": self._binding.bind_keys(chunk)})
+                released.note(name, self._returned[name], rows)
+
     def _remove(self, name: str, statement: Deletion, keys: Sequence[Key], released: Released | None) -> int:
-        """Run one removal; return how many rows it counted."""
+        """Run one removal; return how many rows it counted. Of what was taken along it finds none.
+
+        Unless the database's triggers are off: then nothing is taken along, and goes here.
+        """
         parameters = {"keys": self._binding.bind_keys(keys)}
-        columns = self._returned.get(name, ())
-        if name not in self._before:
-            return changed(self._dialect, statement, parameters, (name, columns), released)
-        rows = self._dialect.execute(self._before[name], parameters)
-        if released is not None:
-            released.note(name, columns, rows)
-        return self._dialect.change(statement, parameters)
+        columns = () if name in self._before else self._returned.get(name, ())
+        return changed(self._dialect, statement, parameters, (name, columns), released)
 
     def going(self, column: tuple[str, str], blobs: sa.FromClause, key: Column) -> Iterator[sa.Select[Any]]:
         """Yield what counts by blob the references in a table's column, of rows that go with units."""

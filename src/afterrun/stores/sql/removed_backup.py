@@ -14,6 +14,7 @@ from afterrun.core.batch import Pace, Sizer
 from afterrun.core.errors import BackupFailed, Refused
 from afterrun.core.facts import Key, Unit, key_text
 from afterrun.core.report import Report
+from afterrun.core.row_tables import kind_of
 from afterrun.core.sweep import Clock
 from afterrun.core.tree import chunks
 from afterrun.stores.sql.attached import Attached, Tally, attached, backup_errors
@@ -73,8 +74,8 @@ class RemovedBackup:
 
     @property
     def units(self) -> int:
-        """Return how many units were copied."""
-        return self.kinds.total()
+        """Return how many units were copied, but for rows that are units of their own."""
+        return self.kinds.total() - sum(self.kinds[kind] for kind in self._tables.lists.kinds)
 
     def write(self, draft: Path, going: Going, report: Report) -> Head:
         """Write a whole backup to an empty file. Raises `BackupFailed`; the draft is then worth nothing."""
@@ -90,15 +91,23 @@ class RemovedBackup:
                         self._copy(among, piece)
                 self._index()
                 sums = {name: (tally.rows, tally.checksum) for name, tally in self._read.items()}
-                head = head_of(self._store, report, sums, (self.units, self._listed.checksum), self.kinds)
+                head = head_of(
+                    self._store,
+                    report,
+                    sums,
+                    units=(self.units, self._listed.checksum),
+                    kinds=+self.kinds,
+                    rows=self._tables.listed(),
+                )
                 driver.execute(f"INSERT INTO {BACKUP}.afterrun_head VALUES (?)", (head.model_dump_json(),))  # noqa: S608 - a constant
         return head
 
     def _make_tables(self, draft: Path) -> None:
         """Make the tables by the store's own words, through a connection that knows the new file alone."""
         driver = self._dialect.driver
-        names = list(self._tables.columns)
-        taken = sorted({name.lower() for name in names}.intersection(OWN_TABLES))
+        names, lists = list(self._tables.columns), self._tables.lists
+        own = {*OWN_TABLES, *(one.name for one in lists.kinds.values())}
+        taken = sorted({name.lower() for name in names}.intersection(own))
         if taken:
             raise Refused("backup-kind", f"the store has a table {taken[0]} itself: use --backup-kind whole")
         encoding = driver.execute("PRAGMA main.encoding").fetchone()[0]
@@ -112,7 +121,7 @@ class RemovedBackup:
                     "SELECT sql FROM main.sqlite_schema WHERE type = 'table' AND name = ?", (name,)
                 ).fetchone()
                 fresh.execute(found[0])
-            fresh.executescript(SCHEMA)
+            fresh.executescript(SCHEMA + lists.script)
 
     def _index(self) -> None:
         """Give the backup the indexes by which rows are found again, where its tables bring none."""
@@ -162,6 +171,9 @@ class RemovedBackup:
                     raise BackupFailed("changed", f"{copied} rows of {live.name} were copied of those read")
                 rows += copied
             rows += self._copy_blobs(among, keys)
+            if kind in self._tables.lists.kinds:
+                self.kinds[kind] += self._list(among, keys)
+                piece = ()
             add_units(self._dialect.driver, kind, piece, first=first)
         for number, unit in enumerate(piece, start=first):
             root = key_text(unit.key)
@@ -175,6 +187,13 @@ class RemovedBackup:
         self._sizer.learn(rows=rows, held=held, full=True)
         if not self._dialect.wal and self._pace.min_rest:
             self._clock.sleep(max(held * self._pace.rest, self._pace.min_rest))
+
+    def _list(self, among: AttachedUnits, keys: Sequence[Key]) -> int:
+        """List those of these rows that are there, and so were copied; return how many."""
+        adding = self._tables.lists.kinds[among.backed.kind].adding(among.live[-1])
+        return sum(
+            self._dialect.change(adding, {"keys": among.backed.bind(chunk)}) for chunk in chunks(keys, CHUNK)
+        )
 
     def _copy_blobs(self, among: AttachedUnits, keys: Sequence[Key]) -> int:
         """Copy the blobs that the rows of some runs refer to, unless they were copied before."""
@@ -208,11 +227,15 @@ def check_sums(tables: Attached, head: Head) -> None:
     sums: Mapping[str, tuple[int, str]] = tables.sums()
     driver = tables.dialect.driver
     units, kinds = unit_sum(driver, head.format), unit_kinds(driver, head.format)
+    rows = tables.listed()
+    kinds = {**kinds, **{kind_of(name): count for name, (count, _) in rows.items() if count}}
     expected = {name: tuple(found) for name, found in head.tables.items()}
     for name, found in sums.items():
         if expected.get(name) != found:
             raise BackupFailed("corrupt", f"the rows of {name} in the backup are not those that it lists")
-    if units != tuple(head.units) or kinds != head.kinds or head.checksum != overall(sums, units):
+    if rows != {name: tuple(found) for name, found in head.rows.items()}:
+        raise BackupFailed("corrupt", "the rows of row tables in the backup are not those that it lists")
+    if units != tuple(head.units) or kinds != head.kinds or head.checksum != overall(sums, units, rows):
         raise BackupFailed("corrupt", "the units in the backup are not those that it lists")
 
 

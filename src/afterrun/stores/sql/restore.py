@@ -4,49 +4,60 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from afterrun.core.errors import Refused, StoreUnreadable, UnitFailure, UnitNotFound, UsageError
 from afterrun.core.facts import Key, Reason, Unit
+from afterrun.core.row_tables import kind_of
 from afterrun.core.sweep import MAX_UNIT_SECONDS, Clock
 from afterrun.core.tree import chunks
 from afterrun.stores.new_file import files_of
-from afterrun.stores.sql.attached import Attached, attached
+from afterrun.stores.sql.attached import Attached, attached, sqlite_of
 from afterrun.stores.sql.attached_units import AttachedUnits
 from afterrun.stores.sql.backed import check_kinds
+from afterrun.stores.sql.backed_rows import BackedRows
 from afterrun.stores.sql.backup_meta import Head, Listed, read_head
 from afterrun.stores.sql.backups import (
     IS_BACK,
+    LEFT,
     NotRestoredError,
     Restored,
+    Wanted,
     identity_digest,
     origin_notices,
 )
 from afterrun.stores.sql.removal import CHUNK, sorted_keys
 from afterrun.stores.sql.removed_backup import check_sums
+from afterrun.stores.sql.row_lists import RowList
 from afterrun.stores.sql.store import SqlStore
 
 
 class Restore:
     """Puts units back into a live store from an attached backup."""
 
-    def __init__(self, store: SqlStore, *, clock: Clock, rest: float = 1.0) -> None:
-        """Prepare; ``rest`` is the pause after a transaction, as a multiple of the time it held its lock."""
+    def __init__(
+        self, store: SqlStore, *, clock: Clock, rest: float = 1.0, rows: Collection[str] = ()
+    ) -> None:
+        """Prepare; ``rest`` is the pause after a transaction, as a multiple of the time it held its lock.
+
+        With ``rows``, only rows of these row tables are put back.
+        """
         self._store = store
-        self._tables = Attached(store)
+        self._dialect = sqlite_of(store)
+        self._rows = rows
         self._clock = clock
         self._rest = rest
         self.so_far: Restored | None = None
 
     def run(self, path: Path, run: str | None) -> Restored:
-        """Restore the unit with one id, or all, trees first.
+        """Restore the unit with one id, or all, trees first and rows of row tables last.
 
         Raises `Refused`, `BackupFailed`, and `UnitNotFound`.
         """
-        tables = self._tables
-        with _opened(self._store, tables, path) as head:
+        wanted = Wanted(run, self._rows)
+        with _opened(self._store, path) as (head, tables):
             report = self.so_far = Restored(
                 store=self._store.url,
                 profile=self._store.profile_name,
@@ -54,43 +65,59 @@ class Restore:
                 made_at=head.made_at,
                 notices=list(_notices(self._store, head)),
             )
+            kinds = wanted.kinds(list(tables.kinds), backup=report.backup)
             listed = [
-                (among, Listed(tables.dialect.driver, among.backed, head.format))
-                for among in tables.kinds.values()
+                (
+                    tables.kinds[kind],
+                    tables.lists.kinds.get(kind)
+                    or Listed(self._dialect.driver, tables.kinds[kind].backed, head.format),
+                )
+                for kind in kinds
             ]
             if run is None:
                 for among, units in listed:
-                    for unit in units.units():
-                        self._try(among, unit, report)
+                    for group in units.pages():
+                        self._try(among, group, report)
             else:
-                self._one(listed, run, report)
+                self._one(listed, wanted, report)
             return report
 
-    def _one(self, listed: Sequence[tuple[AttachedUnits, Listed]], run: str, report: Restored) -> None:
+    def _one(
+        self, listed: Sequence[tuple[AttachedUnits, Listed | RowList]], wanted: Wanted, report: Restored
+    ) -> None:
         """Restore the unit with one id. Where a run and a generation have it, the run is meant."""
         for among, units in listed:
-            found = units.find(run)
+            found = units.find(wanted.run or "")
             if found is not None:
-                reason = self._try(among, found, report)
+                reason = self._try(among, [found], report)
                 if reason:
                     said = f"not restored: {next(iter(report.refused))}. Nothing was changed"
                     raise Refused(reason, said)
                 return
-        raise UnitNotFound(f"the backup {report.backup} has no unit with the id {run[:120]!r}")
+        raise UnitNotFound(f"the backup {report.backup} {wanted.lacking}")
 
-    def _try(self, among: AttachedUnits, unit: Unit, report: Restored) -> str:
-        """Restore a unit, or note why it is not; return the name of the reason."""
+    def _try(self, among: AttachedUnits, units: Sequence[Unit], report: Restored) -> str:
+        """Restore units in one transaction, or in halves where one is in the way; note why it stays.
+
+        Returns the name of the reason why the last of them stays, or nothing.
+        """
+        if not units:
+            return ""
         began = self._clock.monotonic()
         try:
-            rows = self._restore(among, unit)
+            rows = self._restore(among, units)
         except (NotRestoredError, UnitFailure) as error:
-            report.refuse(unit, str(error))
+            if len(units) > 1:
+                half = len(units) // 2
+                return [self._try(among, part, report) for part in (units[:half], units[half:])][-1]
+            report.refuse(units[0], _why(error, among))
             return error.reason if isinstance(error, NotRestoredError) else IS_BACK
         if rows is None:
-            report.present += 1
+            report.present += len(units)
             return ""
         held = self._clock.monotonic() - began
-        report.count(among.backed.kind, unit)
+        for unit in units:
+            report.count(among.backed.kind, unit)
         report.rows.update(rows)
         self._store.settle()
         pause = max(held * self._rest, 0.025) if self._rest else 0.0
@@ -98,17 +125,17 @@ class Restore:
             self._clock.sleep(pause)
         return ""
 
-    def _restore(self, among: AttachedUnits, unit: Unit) -> Counter[str] | None:
-        """Copy the rows of one unit, those it is known by first; ``None`` if they are all there."""
-        keys, kind = sorted_keys([unit]), among.backed.kind
-        with self._tables.dialect.locked(MAX_UNIT_SECONDS):
+    def _restore(self, among: AttachedUnits, units: Sequence[Unit]) -> Counter[str] | None:
+        """Copy the rows of units, those they are known by first; ``None`` if they are all there."""
+        keys, kind = sorted_keys(units), among.backed.kind
+        with self._dialect.locked(MAX_UNIT_SECONDS):
             # rows may refer to each other in a circle, and no order of tables is right: asked at the commit
-            self._tables.dialect.driver.execute("PRAGMA defer_foreign_keys=ON")
-            if not among.is_empty(unit):
-                if not among.differing([unit]):
+            self._dialect.driver.execute("PRAGMA defer_foreign_keys=ON")
+            if not among.is_empty(units):
+                if among.equal(units):
                     return None
                 raise NotRestoredError(Reason(IS_BACK, among.backed.is_back))
-            _check_obstacles(among, unit)
+            _check_obstacles(among, units)
             rows = _put_blobs_back(among, keys)
             for live, kept in reversed(list(zip(among.live, among.kept, strict=True))):
                 # All runs of a tree go in one statement, since they may refer to each other.
@@ -116,7 +143,7 @@ class Restore:
                 rows[live.name] += among.copy(kept, live, keys, size=size)
             if rows[among.live[-1].name] < len(keys):
                 raise NotRestoredError(Reason("incomplete", f"the backup lacks a row that makes this {kind}"))
-            if among.differing([unit]):
+            if not among.equal(units):
                 said = "the store changed a value on the way in, as by a trigger"
                 raise NotRestoredError(Reason("changed", said))
         return rows
@@ -131,10 +158,16 @@ def _put_blobs_back(among: AttachedUnits, keys: Sequence[Key]) -> Counter[str]:
     return rows
 
 
-def _check_obstacles(among: AttachedUnits, unit: Unit) -> None:
-    """Make sure that what the rows of a unit need is in the store. Raises `NotRestoredError`."""
-    obstacle = among.backed.obstacle([unit])
-    lost = among.lost_links(sorted_keys([unit]))
+def _why(error: NotRestoredError | UnitFailure, among: AttachedUnits) -> str:
+    """Say why a unit stays in the backup."""
+    by_key = isinstance(error, UnitFailure) and error.kind == "constraint"
+    return LEFT if by_key and isinstance(among.backed, BackedRows) else str(error)
+
+
+def _check_obstacles(among: AttachedUnits, units: Sequence[Unit]) -> None:
+    """Make sure that what the rows of units need is in the store. Raises `NotRestoredError`."""
+    obstacle = among.backed.obstacle(units)
+    lost = among.lost_links(sorted_keys(units))
     if lost:
         said = f"rows of {lost} that led to rows of this {among.backed.kind} are gone or lead elsewhere"
         obstacle = Reason("link-is-lost", said)
@@ -143,22 +176,23 @@ def _check_obstacles(among: AttachedUnits, unit: Unit) -> None:
 
 
 @contextmanager
-def _opened(store: SqlStore, tables: Attached, path: Path) -> Iterator[Head]:
+def _opened(store: SqlStore, path: Path) -> Iterator[tuple[Head, Attached]]:
     """Attach a backup read-only and check it. Raises `Refused` if it does not belong to this store."""
-    _check_file(path, tables.dialect.path)
-    with attached(tables.dialect, path.resolve()):
-        driver = tables.dialect.driver
-        head = read_head(driver)
+    dialect = sqlite_of(store)
+    _check_file(path, dialect.path)
+    with attached(dialect, path.resolve()):
+        head = read_head(dialect.driver)
         if head.profile != store.profile_name:
             raise Refused(
                 "other-profile",
                 f"the backup was made with the profile {head.profile[:40]}, this is {store.profile_name}",
             )
-        check_kinds(head.kinds, tables.kinds)
+        tables = Attached(store, head.rows)
+        check_kinds([*head.kinds, *map(kind_of, head.rows)], tables.kinds)
         tables.integrity()
         tables.check_columns()
         check_sums(tables, head)
-        yield head
+        yield head, tables
 
 
 def _check_file(path: Path, store: Path) -> None:

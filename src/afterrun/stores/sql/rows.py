@@ -7,7 +7,7 @@ that come later can only make more stay.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -17,7 +17,8 @@ from afterrun.core.errors import Refused, StoreFailure, UnitFailure, UsageError,
 from afterrun.core.facts import Key, Scalar, Unit, readable
 from afterrun.core.judge import Rank, rank
 from afterrun.core.row_rules import RowRules
-from afterrun.core.row_tables import Place, RowCounts, RowPage, RowsGone
+from afterrun.core.row_tables import Place, RowCounts, RowPage, RowsGone, row_unit
+from afterrun.core.store import Witness
 from afterrun.core.times import Instant
 from afterrun.core.tree import chunks
 from afterrun.profiles.rows import RowTable
@@ -51,6 +52,8 @@ class SqlRows:
         problems: why nothing of it goes; with any, nothing else here may be asked but ``notices``.
         notices: what a reader of a plan should know of it.
         apart: row tables of the same plan that take rows, before this one, which it would take along.
+        only: keys beyond which nothing goes; ``None`` if nothing is left out.
+        witness: who compares, in the transaction that removes, what goes with its backup.
     """
 
     def __init__(
@@ -74,6 +77,9 @@ class SqlRows:
         self.problems: Sequence[str] = self.binding.problems
         self.notices: Sequence[str] = ()
         self.apart: Sequence[SqlRows] = ()
+        self.only: Collection[Key] | None = None
+        self.witness: Witness | None = None
+        self._differing: set[Key] = set()
         self._newest: Mapping[tuple[Scalar, ...], Rank] = {}
         if not self.problems:
             self.verdict = RowVerdict(self.binding, statuses)
@@ -145,15 +151,19 @@ class SqlRows:
             return RowPage(0, (), RowCounts(), None)
         rows = self._raw(place, limit)
         kept: Counter[Keeping] = Counter()
-        going: list[Key] = []
+        found: list[Key] = []
         for row in rows:
             keeping = self._keeping(row)
             if keeping is None:
-                going.append(self.statements.key(row))
+                found.append(self.statements.key(row))
             else:
                 kept[keeping] += 1
+        going = [key for key in found if self._is_listed(key)]
         following = self.statements.place(rows[-1]) if len(rows) == limit else None
-        return RowPage(len(rows), going, counted(kept), following)
+        return RowPage(len(rows), going, counted(kept), following, len(found) - len(going))
+
+    def _is_listed(self, key: Key) -> bool:
+        return key not in self._differing and (self.only is None or key in self.only)
 
     def _raw(self, place: Place | None, limit: int) -> list[Any]:
         """Read the next rows in the order of the index: those that tie with the place, then later ones."""
@@ -206,7 +216,8 @@ class SqlRows:
         """Count the rows that go of those under a condition on the table itself with these keys."""
         statement = self.statements.going_in(self.binding.table(), where)
         rows = self._dialect.execute(statement, self.moment.parameters | {"keys": keys})
-        return sum(readable(self.statements.key(row)) and not self._is_kept(row) for row in rows)
+        free = (self.statements.key(row) for row in rows if not self._is_kept(row))
+        return sum(readable(key) and self._is_listed(key) for key in free)
 
     def _counted(self, statement: sa.Select[Any], keys: Sequence[Key]) -> int:
         return int(self._dialect.execute(statement, {"keys": self.statements.bind(keys)})[0][0])
@@ -235,20 +246,38 @@ class SqlRows:
     def remove(self, keys: Sequence[Key], *, seconds: float) -> RowsGone:
         """Remove those of these rows that may still go, in one transaction. Raises `UnitFailure`."""
         timed, watch = Timed(self._dialect.locked(seconds)), Stopwatch()
+        if self.witness:
+            self.witness.recall(list(map(row_unit, keys)))
         with timed:
             self._store.check_version()
-            rows = self._removed(keys, watch)
+            free = self._looked(keys, watch)
+            going = self._as_saved(free, watch)
+            rows = self._removed(going, watch)
+            if self.witness and going:
+                self.witness.confirm(rows)
         taken = watch.total if self._dialect.locks_rows else timed.seconds
-        return RowsGone(
-            rows[self.binding.rows.table], rows, held=timed.seconds, taken=taken, slowest=watch.longest
-        )
+        changed = len(free) - len(going)
+        self._differing.update(set(free).difference(going))
+        return RowsGone(rows[self.binding.rows.table], rows, timed.seconds, taken, watch.longest, changed)
+
+    def _looked(self, keys: Sequence[Key], watch: Stopwatch) -> Sequence[Key]:
+        """Return those of these keys whose rows may go; all, where the removal itself asks that."""
+        if not (self.statements.looks_first or self.witness):
+            return keys
+        with watch:
+            found = self._dialect.execute(self.statements.fresh, self._given(keys))
+        return [self.statements.key(row) for row in found if not self._is_kept(row)]
+
+    def _as_saved(self, keys: Sequence[Key], watch: Stopwatch) -> Sequence[Key]:
+        """Return those of these keys whose rows are as their backup has them."""
+        if not (self.witness and keys):
+            return keys
+        with watch:
+            differing = set(self.witness.differing(list(map(row_unit, keys))))
+        return [key for key in keys if key not in differing]
 
     def _removed(self, keys: Sequence[Key], watch: Stopwatch) -> Mapping[str, int]:
         statements = self.statements
-        if statements.looks_first:
-            with watch:
-                found = self._dialect.execute(statements.fresh, self._given(keys))
-            keys = [statements.key(row) for row in found if not self._is_kept(row)]
         removed = {name: self._change(delete, keys, watch) for name, delete in statements.owned}
         gone = self._change(statements.delete, keys, watch)
         if gone != len(keys) and statements.owned:

@@ -70,6 +70,7 @@ class SQLite:
     known_triggers = False
     locks_rows = False
     returns_removed = sqlite3.sqlite_version_info >= (3, 35)
+    new_versions = None
 
     def __init__(self, path: Path, *, writable: bool, recover: bool = True, tries: int = BEGIN_TRIES) -> None:
         """Open and reflect a file. Raises `StoreUnreadable`, or `Refused` where the rights do not suffice.
@@ -173,7 +174,7 @@ class SQLite:
         ]
         return sa.table(quoted_name(table, quote=True), *columns, schema=schema)
 
-    def obstacles(self, tables: Sequence[str], *, locked: str | None) -> Sequence[str]:  # noqa: ARG002 - for servers
+    def obstacles(self, tables: Sequence[str], *, locked: str | None, emptied: object = ()) -> Sequence[str]:  # noqa: ARG002 - for servers
         """Return nothing: who may write the file may remove any row."""
         return ()
 

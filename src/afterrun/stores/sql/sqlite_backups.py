@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from afterrun.core.batch import Pace
 from afterrun.core.sweep import Clock
@@ -21,14 +21,14 @@ class SqliteBackups:
         """Take a store."""
         self._store = store
 
-    def notices(self, kind: BackupKind) -> Sequence[str]:
+    def notices(self, kind: BackupKind, *, rows: Collection[str] = ()) -> Sequence[str]:  # noqa: ARG002 - the file has all
         """Say what a backup of this kind means for the engine while it is made."""
         return [blocking_notice(sqlite_of(self._store))] if kind == "whole" else []
 
-    def maker(self, order: BackupOrder, *, pace: Pace, clock: Clock) -> Maker:
+    def maker(self, order: BackupOrder, *, pace: Pace, clock: Clock, rows: Collection[str] = ()) -> Maker:
         """Prepare a backup; nothing is written yet."""
-        return BackupMaker(self._store, order, pace=pace, clock=clock)
+        return BackupMaker(self._store, order, pace=pace, clock=clock, rows=rows)
 
-    def restorer(self, *, clock: Clock, rest: float) -> Restorer:
+    def restorer(self, *, clock: Clock, rest: float, rows: Collection[str] = ()) -> Restorer:
         """Prepare a restore."""
-        return Restore(self._store, clock=clock, rest=rest)
+        return Restore(self._store, clock=clock, rest=rest, rows=rows)

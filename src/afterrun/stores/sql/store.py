@@ -215,7 +215,9 @@ class SqlStore:
 
     def _obstacles(self) -> Sequence[str]:
         """Say what the database itself has against removal."""
-        found = self.dialect.obstacles(self._removed_from, locked=self.binding.tree.table)
+        found = self.dialect.obstacles(
+            self._removed_from, locked=self.binding.tree.table, emptied=list(self.binding.emptied())
+        )
         return list(dict.fromkeys([*found, *(self.blobs.obstacles() if self.blobs else ())]))
 
     def _check_reading(self) -> None:
@@ -368,10 +370,13 @@ class SqlStore:
         return self.aggregates.groups(places)
 
     def content(self) -> tuple[int, int]:
-        """Return about how many bytes the rows of all units hold, dead rows not counted, and the units."""
+        """Return about how many bytes the rows of all units hold, dead rows not counted, and the units.
+
+        Rows elsewhere count, as far as their databases were named.
+        """
         names = set(self._removed_from)
         held = sum(size.content for size in self.dialect.table_sizes(exact=False) if size.name in names)
-        return held, self._count_units()
+        return held + self.reach.content(), self._count_units()
 
     def _count_units(self) -> int:
         return self.aggregates.roots()

@@ -212,7 +212,7 @@ class SqlTransaction:
         return self._reader.units([unit.key for unit in units])
 
     def remove(self, units: Sequence[Unit], *, max_rows: int) -> Mapping[str, int]:
-        """Remove units, payloads first and the run's own row last."""
+        """Remove units: all their rows, in the order of `cascades`."""
         told = {} if self._released is None else {"released": self._released}
         removed = self._removal.remove(units, max_rows=max_rows, **told)
         if self._blobs is not None and self._released is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,6 @@ from afterrun.core.batch import Pace
 from afterrun.core.errors import BackupFailed, StoreFailure
 from afterrun.core.sweep import Clock
 from afterrun.stores.sql.attached import Attached, backup_errors
-from afterrun.stores.sql.parts import Part
 from afterrun.stores.sql.sqlite import BEGIN_TRIES, SQLite
 
 STEP_PAGES: Final = 2_000
@@ -123,7 +122,7 @@ class Counted:
         """Count them now."""
         self._tables = tables
         self._version = self._data_version()
-        self._rows = _count(tables, tables.trees.live)
+        self._rows = _count(tables, kept=False)
 
     def verify(self) -> Mapping[str, int]:
         """Check the attached copy; return its rows by table. Raises `BackupFailed`.
@@ -135,7 +134,7 @@ class Counted:
         with backup_errors():
             tables.integrity()
             tables.check_columns()
-            found = _count(tables, tables.trees.kept)
+            found = _count(tables, kept=True)
             if self._data_version() == self._version and found != self._rows:
                 raise BackupFailed("corrupt", "the backup has another number of rows than the store")
             return found
@@ -144,11 +143,11 @@ class Counted:
         return int(self._tables.dialect.driver.execute("PRAGMA main.data_version").fetchone()[0])
 
 
-def _count(tables: Attached, counted: Sequence[Part]) -> Mapping[str, int]:
+def _count(tables: Attached, *, kept: bool) -> Mapping[str, int]:
     counts = {}
-    for part in counted:
-        statement = sa.select(sa.func.count()).select_from(part.table)
-        counts[part.name] = int(tables.dialect.execute(statement)[0][0])
+    for name in tables.counted:
+        statement = sa.select(sa.func.count()).select_from(tables.table(name, kept=kept))
+        counts[name] = int(tables.dialect.execute(statement)[0][0])
     return counts
 
 

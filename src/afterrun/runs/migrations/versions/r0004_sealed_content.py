@@ -12,8 +12,8 @@ from alembic import context, op
 
 from afterrun.runs.columns import NAMES, Number, number, table, text
 
-revision = "0003"
-down_revision = "0002"
+revision = "0004"
+down_revision = "0003"
 
 blobs = sa.Table("blobs", sa.MetaData(), sa.Column("content"), sa.Column("moved"))
 

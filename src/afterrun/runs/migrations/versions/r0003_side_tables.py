@@ -28,8 +28,8 @@ from afterrun.runs.columns import (
     together,
 )
 
-revision = "0004"
-down_revision = "0003"
+revision = "0003"
+down_revision = "0002"
 
 EFFECT: Final = ("pending", "applying", "applied", "ambiguous", "cancelled")
 
