@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -166,11 +165,10 @@ def test_open_work_of_a_child_keeps_the_whole_tree(home: Home, store: RunStore) 
 def test_a_pin_for_a_time_keeps_the_tree_until_then(home: Home, store: RunStore) -> None:
     """The same pin keeps the tree while its time is still to come, and not a moment longer."""
     run = ended_run(store)
-    now = time.time_ns() // 1_000  # leases go by the database's own clock
-    owe(home, run, Work.PIN, lease_until=now + DAY)
+    owe(home, run, Work.PIN, lease_until=NOW + DAY)
     assert home.verdict(run) == ["protected", "pinned-content"]
     with home.behind() as transaction:
-        transaction.change(sa.update(obligations).values(lease_until=now - DAY))
+        transaction.change(sa.update(obligations).values(lease_until=NOW - DAY))
     assert home.verdict(run) == ["expired"]
 
 

@@ -116,7 +116,9 @@ def finish(
         end_work(transaction, scope)
     said = None if reason is None else scrub(reason)
     end_runs(transaction, scope, status, reason=said, output=contents.store(transaction, output))
-    recipient = deliver_to or transaction.value(sa.select(runs.c.recipient).where(runs.c.id == run))
+    recipient = deliver_to
+    if recipient is None:
+        recipient = transaction.value(sa.select(runs.c.recipient).where(runs.c.id == run))
     if recipient is not None:
         results.post(transaction, found, recipient=recipient, content=output)
     wake_parent(transaction, found)
