@@ -18,7 +18,7 @@ from afterrun.server.settings import EngineSettings
 
 def settings(given: dict[str, Any]) -> EngineSettings:
     """Read settings; times are seconds, and what is kept is kept for so many."""
-    read: dict[str, Any] = dict(given) | {"state": Path(given["state"])}
+    read: dict[str, Any] = {"approve": True} | given | {"state": Path(given["state"])}
     for name in ("lease", "grace"):
         if name in read:
             read[name] = timedelta(seconds=read[name])

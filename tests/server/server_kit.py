@@ -68,7 +68,13 @@ class Hosted:
 
     def __init__(self, store: str, folder: Path, **settings: Any) -> None:  # noqa: ANN401 - of any kind
         """Open the store."""
-        given: dict[str, Any] = {"app": APP, "store": store, "state": folder / "state", "runners": 1}
+        given: dict[str, Any] = {
+            "app": APP,
+            "store": store,
+            "state": folder / "state",
+            "runners": 1,
+            "approve": True,
+        }
         self.engine = Engine.open(EngineSettings(**given | settings))
         self.failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run)

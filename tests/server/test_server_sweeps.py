@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -56,6 +57,33 @@ def test_a_server_sweeps_when_it_has_started(
         assert [run for run in old if not _gone(store, run)] == old[-1:]
         server.engine._upkeep.request(Reason.MAINTENANCE)
         assert (server.sweeps.state, server.sweeps.sweeps) == ("waiting", 1)
+
+
+def test_the_first_sweep_of_a_store_that_holds_runs_asks(
+    location: str, store: RunStore, old: list[str], tmp_path: Path
+) -> None:
+    """Nothing goes before somebody has approved it, though a server holds the store."""
+    with Hosted(location, tmp_path, policy=KEPT, approve=False) as server:
+        eventually(lambda: server.sweeps.last == "guard")
+        assert not [run for run in old if _gone(store, run)]
+        asked = server.engine.sweep(KEPT, budget=Budget(), approve=None)
+        assert (asked.ended, asked.removed) == ("guard", 0)
+        done = server.engine.sweep(KEPT, budget=Budget(), approve=asked.fingerprint)
+        assert (done.ended, done.units.removed) == ("completed", OLD - 1)
+
+
+def test_a_store_that_its_server_made_is_swept_without_asking(tmp_path: Path) -> None:
+    """Its first sweep finds nothing, and is on record from then on."""
+    location = str(tmp_path / "new.sqlite")
+    with Hosted(location, tmp_path, policy=KEPT, approve=False) as server:
+        eventually(lambda: server.sweeps.last == "completed")
+        moment = micros(timedelta(days=2))
+        with RunStore.open(location, clock=lambda: time.time_ns() // 1_000 - moment) as past:
+            run = past.create("import").run.id
+            past.start(run)
+            past.finish(run)
+            done = server.engine.sweep(KEPT, budget=Budget(), approve=None)
+            assert (done.ended, done.units.removed) == ("completed", 1)
 
 
 def test_a_server_sweeps_again_after_an_interval(

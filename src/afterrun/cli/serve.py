@@ -61,6 +61,7 @@ def serve(
     named = app or server.app
     if named is None:
         raise click.UsageError("a server needs an app: give --app MODULE:APP, or server.app in the settings")
+    policy, approve = _kept(settings, store)
     inside = EngineSettings(
         app=named,
         store=store,
@@ -68,7 +69,8 @@ def serve(
         slots=server.slots,
         lease=server.lease,
         grace=server.grace,
-        policy=_policy(settings, store),
+        policy=policy,
+        approve=approve,
         backups=server.backups,
         sealing="off" if unsealed or server.sealing == "off" else None,
     )
@@ -81,14 +83,18 @@ def serve(
         return serve_until_signal(inside, outside, watching=_watch(settings, store, verbose=verbose))
 
 
-def _policy(settings: Settings | None, store: str) -> Policy:
-    """Return what the settings keep of the store; without a word of theirs, that of every run store."""
+def _kept(settings: Settings | None, store: str) -> tuple[Policy, bool]:
+    """Return what the settings keep of the store, and whether they approve every sweep of it.
+
+    Without a word of theirs, that of every run store, and sweeps ask.
+    """
     if settings is None:
-        return DEFAULT_POLICY
+        return DEFAULT_POLICY, False
+    text, approve = settings.policy_of(store)
     try:
-        return settings.policy_of(store)[0].policy(tables=rules_of(settings.tables_of(store)))
+        return text.policy(tables=rules_of(settings.tables_of(store))), approve
     except Refused:  # it is empty
-        return DEFAULT_POLICY
+        return DEFAULT_POLICY, approve
 
 
 def _watch(settings: Settings | None, store: str, *, verbose: bool) -> Watch | None:

@@ -161,6 +161,8 @@ class Engine:
                 await self._pool.start()
             self._started_at, self.ready = datetime.now(UTC), True
             self._is_ready.set()
+            if self.store.upgraded is not None and self.store.upgraded.before is None:
+                await asyncio.to_thread(self._upkeep.begin)
             self._upkeep.start()
             await self._serve()
             beating.cancel()

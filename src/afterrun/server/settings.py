@@ -38,7 +38,7 @@ class EngineSettings:
         policy: what is kept of the store's own runs.
         timing: how often that is swept.
         sweeping: options of each sweep.
-        approve: let sweeps remove without being asked first; the store is the server's own.
+        approve: let sweeps remove without asking first, as the first one of a store that holds runs does.
         state: folder of what retention remembers; ``None`` is the user's.
         backups: folder of backups that are asked for over HTTP; ``None`` allows none.
         environment: variables of runners besides those that they inherit.
@@ -56,7 +56,7 @@ class EngineSettings:
     policy: Policy = DEFAULT_POLICY
     timing: Timing = field(default_factory=Timing)
     sweeping: SweepOptions = field(default_factory=SweepOptions)
-    approve: bool = True
+    approve: bool = False
     state: Path | None = None
     backups: Path | None = None
     environment: Mapping[str, str] = field(default_factory=dict)

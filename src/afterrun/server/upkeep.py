@@ -43,6 +43,11 @@ class Upkeep:
         )
         self._started = self._stopping = False
 
+    def begin(self) -> None:
+        """Sweep a store that was made just now and holds nothing, so that later sweeps need not ask first."""
+        with Retention(self._settings.store, profile=PROFILE, state=self._settings.state) as retention:
+            retention.sweep(self._settings.policy, always=True)
+
     def start(self) -> None:
         """Start to sweep, as after every start-up."""
         self._started = True
