@@ -13,7 +13,7 @@ from runs.runs_kit import Home
 
 HOUR = timedelta(hours=1)
 TIMES = {"created_at", "started_at", "ended_at", "opened_at", "closed_at"}
-TIMES |= {"acquired_at", "released_at", "until", "lease_until"}
+TIMES |= {"acquired_at", "released_at", "until", "lease_until", "due_at"}
 
 End = Callable[[RunStore, str, int], object]
 
