@@ -1,8 +1,7 @@
 """Text with secrets in it, and text without: what the scrubber is measured on. Every secret is made here.
 
-Formats are those that services and public detectors document (the default rules of gitleaks, the plugins of
-detect-secrets, the patterns of GitHub's secret scanning), written as alphabet and length, and apart from the
-patterns of the scrubber.
+Formats are those of gitleaks' default rules and of the services' own pages, names those of the keyword plugin
+of detect-secrets. They are written as alphabet and length, and apart from the patterns of the scrubber.
 """
 
 from __future__ import annotations
@@ -243,7 +242,7 @@ ORDINARY: Final = (
     '{"authenticated": true, "author": "me", "session": "morning", "tokenizer": "cl100k_base"}',
     "2025-01-02T03:04:05.678Z INFO worker-7f9c6d5b8-x2x4z started in 1.2s, pid=4242",
     "SELECT key, secret_name FROM vault WHERE token_type = 'service' ORDER BY key",
-    '{"result": {"storage_key": "/root/.prefect/storage/01933b2a7b6e7c3d9f102a3b4c5d6e7f"}}',
+    '{"result": {"storage_key": "/home/app/.prefect/storage/01933b2a7b6e7c3d9f102a3b4c5d6e7f"}}',
     "credentials = GcpCredentials.load('default'); login(password=password, token=token)",
     "kubectl get pods -n default; docker run --rm -p 8080:80 nginx:1.25.3-alpine",
     "-----BEGIN CERTIFICATE----- and -----BEGIN PUBLIC KEY----- are for everybody",
