@@ -75,10 +75,12 @@ WHEN (t0."at" >= 946684800000) THEN CAST(least(t0."at", 253402300799000) * CAST(
 ELSE CAST(-1 AS BIGINT) END) = -1) THEN CAST(-1 AS BIGINT) ELSE max(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN
 (t0."at" >= 946684800000) THEN CAST(least(t0."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE
 CAST(-1 AS BIGINT) END) END AS newest FROM "public"."events" AS t0 WHERE t0."job" = u."id" AND (t0."kind" IS
-NULL OR t0."kind" != 'planned')) AS newest0 ON true WHERE u."id" = any(array((SELECT CASE WHEN (anon_2.each ~
-'^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_2.each AS numeric) BETWEEN -9223372036854775808 AND
-9223372036854775807) THEN CAST(anon_2.each AS BIGINT) END END AS anon_1 FROM unnest(CAST(%(keys)s AS TEXT[]))
-AS anon_2(each))));
+NULL OR t0."kind" != 'planned')) AS newest0 ON true WHERE u."id" = any(CAST((SELECT CASE WHEN (CAST(given.keys
+AS TEXT) ~ '^{(-?[0-9]{1,18}[,}])+$') THEN CAST(given.keys AS BIGINT[]) ELSE array((SELECT CASE WHEN
+(anon_3.each ~ '^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_3.each AS numeric) BETWEEN -9223372036854775808
+AND 9223372036854775807) THEN CAST(anon_3.each AS BIGINT) END END AS anon_2 FROM unnest(given.keys) AS
+anon_3(each))) END AS anon_1 FROM (SELECT CAST(%(keys)s AS TEXT[]) AS keys LIMIT ALL OFFSET 0) AS given) AS
+BIGINT[]));
 
 -- facts by parent 0
 SELECT u."id" AS key, u."parent" AS parent, u."status" AS status, newest0.newest AS ended, u."name" AS group0
@@ -87,10 +89,16 @@ WHEN (t0."at" >= 946684800000) THEN CAST(least(t0."at", 253402300799000) * CAST(
 ELSE CAST(-1 AS BIGINT) END) = -1) THEN CAST(-1 AS BIGINT) ELSE max(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN
 (t0."at" >= 946684800000) THEN CAST(least(t0."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE
 CAST(-1 AS BIGINT) END) END AS newest FROM "public"."events" AS t0 WHERE t0."job" = u."id" AND (t0."kind" IS
-NULL OR t0."kind" != 'planned')) AS newest0 ON true WHERE u."parent" = any(array((SELECT CASE WHEN
-(anon_2.each ~ '^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_2.each AS numeric) BETWEEN -9223372036854775808
-AND 9223372036854775807) THEN CAST(anon_2.each AS BIGINT) END END AS anon_1 FROM unnest(CAST(%(keys)s AS
-TEXT[])) AS anon_2(each))));
+NULL OR t0."kind" != 'planned')) AS newest0 ON true WHERE u."parent" = any(CAST((SELECT CASE WHEN
+(CAST(given.keys AS TEXT) ~ '^{(-?[0-9]{1,18}[,}])+$') THEN CAST(given.keys AS BIGINT[]) ELSE array((SELECT
+CASE WHEN (anon_3.each ~ '^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_3.each AS numeric) BETWEEN
+-9223372036854775808 AND 9223372036854775807) THEN CAST(anon_3.each AS BIGINT) END END AS anon_2 FROM
+unnest(given.keys) AS anon_3(each))) END AS anon_1 FROM (SELECT CAST(%(keys)s AS TEXT[]) AS keys LIMIT ALL
+OFFSET 0) AS given) AS BIGINT[]));
+
+-- links 0
+SELECT u."parent" FROM "public"."jobs" AS u WHERE u."parent" IS NOT NULL ORDER BY u."parent" DESC LIMIT
+%(one)s::INTEGER;
 
 -- attached
 SELECT u."id", p."id" IS NOT NULL AS child FROM "public"."jobs" AS u LEFT OUTER JOIN LATERAL (SELECT CASE WHEN
@@ -99,46 +107,61 @@ SELECT u."id", p."id" IS NOT NULL AS child FROM "public"."jobs" AS u LEFT OUTER 
 ELSE max(CASE WHEN (t0."at" IS NULL) THEN NULL WHEN (t0."at" >= 946684800000) THEN CAST(least(t0."at",
 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END) END AS newest FROM
 "public"."events" AS t0 WHERE t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" != 'planned')) AS newest0
-ON true LEFT OUTER JOIN "public"."jobs" AS p ON p."id" = u."parent" WHERE u."id" = any(array((SELECT CASE WHEN
-(anon_2.each ~ '^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_2.each AS numeric) BETWEEN -9223372036854775808
-AND 9223372036854775807) THEN CAST(anon_2.each AS BIGINT) END END AS anon_1 FROM unnest(CAST(%(keys)s AS
-TEXT[])) AS anon_2(each))));
+ON true LEFT OUTER JOIN "public"."jobs" AS p ON p."id" = u."parent" WHERE u."id" = any(CAST((SELECT CASE WHEN
+(CAST(given.keys AS TEXT) ~ '^{(-?[0-9]{1,18}[,}])+$') THEN CAST(given.keys AS BIGINT[]) ELSE array((SELECT
+CASE WHEN (anon_3.each ~ '^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_3.each AS numeric) BETWEEN
+-9223372036854775808 AND 9223372036854775807) THEN CAST(anon_3.each AS BIGINT) END END AS anon_2 FROM
+unnest(given.keys) AS anon_3(each))) END AS anon_1 FROM (SELECT CAST(%(keys)s AS TEXT[]) AS keys LIMIT ALL
+OFFSET 0) AS given) AS BIGINT[]));
 
 -- lock
-SELECT u."id" FROM "public"."jobs" AS u WHERE u."id" = any(array((SELECT CASE WHEN (anon_2.each ~
-'^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_2.each AS numeric) BETWEEN -9223372036854775808 AND
-9223372036854775807) THEN CAST(anon_2.each AS BIGINT) END END AS anon_1 FROM unnest(CAST(%(keys)s AS TEXT[]))
-AS anon_2(each)))) ORDER BY u."id" FOR UPDATE OF u SKIP LOCKED;
+SELECT u."id" FROM "public"."jobs" AS u WHERE u."id" = any(CAST((SELECT CASE WHEN (CAST(given.keys AS TEXT) ~
+'^{(-?[0-9]{1,18}[,}])+$') THEN CAST(given.keys AS BIGINT[]) ELSE array((SELECT CASE WHEN (anon_3.each ~
+'^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_3.each AS numeric) BETWEEN -9223372036854775808 AND
+9223372036854775807) THEN CAST(anon_3.each AS BIGINT) END END AS anon_2 FROM unnest(given.keys) AS
+anon_3(each))) END AS anon_1 FROM (SELECT CAST(%(keys)s AS TEXT[]) AS keys LIMIT ALL OFFSET 0) AS given) AS
+BIGINT[])) ORDER BY u."id" FOR UPDATE OF u SKIP LOCKED;
 
 -- weigh
 SELECT u."id", 1 + (SELECT count(*) AS count_1 FROM "public"."events" AS t WHERE u."id" = t."job") AS anon_1
-FROM "public"."jobs" AS u WHERE u."id" = any(array((SELECT CASE WHEN (anon_3.each ~ '^-?[0-9]{1,19}$') THEN
-CASE WHEN (CAST(anon_3.each AS numeric) BETWEEN -9223372036854775808 AND 9223372036854775807) THEN
-CAST(anon_3.each AS BIGINT) END END AS anon_2 FROM unnest(CAST(%(keys)s AS TEXT[])) AS anon_3(each))));
+FROM "public"."jobs" AS u WHERE u."id" = any(CAST((SELECT CASE WHEN (CAST(given.keys AS TEXT) ~
+'^{(-?[0-9]{1,18}[,}])+$') THEN CAST(given.keys AS BIGINT[]) ELSE array((SELECT CASE WHEN (anon_4.each ~
+'^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_4.each AS numeric) BETWEEN -9223372036854775808 AND
+9223372036854775807) THEN CAST(anon_4.each AS BIGINT) END END AS anon_3 FROM unnest(given.keys) AS
+anon_4(each))) END AS anon_2 FROM (SELECT CAST(%(keys)s AS TEXT[]) AS keys LIMIT ALL OFFSET 0) AS given) AS
+BIGINT[]));
 
 -- count events
-SELECT count(*) AS count_1 FROM "public"."events" WHERE "public"."events"."job" = any(array((SELECT CASE WHEN
-(anon_2.each ~ '^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_2.each AS numeric) BETWEEN -9223372036854775808
-AND 9223372036854775807) THEN CAST(anon_2.each AS BIGINT) END END AS anon_1 FROM unnest(CAST(%(keys)s AS
-TEXT[])) AS anon_2(each))));
+SELECT count(*) AS count_1 FROM "public"."events" WHERE "public"."events"."job" = any(CAST((SELECT CASE WHEN
+(CAST(given.keys AS TEXT) ~ '^{(-?[0-9]{1,18}[,}])+$') THEN CAST(given.keys AS BIGINT[]) ELSE array((SELECT
+CASE WHEN (anon_3.each ~ '^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_3.each AS numeric) BETWEEN
+-9223372036854775808 AND 9223372036854775807) THEN CAST(anon_3.each AS BIGINT) END END AS anon_2 FROM
+unnest(given.keys) AS anon_3(each))) END AS anon_1 FROM (SELECT CAST(%(keys)s AS TEXT[]) AS keys LIMIT ALL
+OFFSET 0) AS given) AS BIGINT[]));
 
 -- count jobs
-SELECT count(*) AS count_1 FROM "public"."jobs" WHERE "public"."jobs"."id" = any(array((SELECT CASE WHEN
-(anon_2.each ~ '^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_2.each AS numeric) BETWEEN -9223372036854775808
-AND 9223372036854775807) THEN CAST(anon_2.each AS BIGINT) END END AS anon_1 FROM unnest(CAST(%(keys)s AS
-TEXT[])) AS anon_2(each))));
+SELECT count(*) AS count_1 FROM "public"."jobs" WHERE "public"."jobs"."id" = any(CAST((SELECT CASE WHEN
+(CAST(given.keys AS TEXT) ~ '^{(-?[0-9]{1,18}[,}])+$') THEN CAST(given.keys AS BIGINT[]) ELSE array((SELECT
+CASE WHEN (anon_3.each ~ '^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_3.each AS numeric) BETWEEN
+-9223372036854775808 AND 9223372036854775807) THEN CAST(anon_3.each AS BIGINT) END END AS anon_2 FROM
+unnest(given.keys) AS anon_3(each))) END AS anon_1 FROM (SELECT CAST(%(keys)s AS TEXT[]) AS keys LIMIT ALL
+OFFSET 0) AS given) AS BIGINT[]));
 
 -- delete events
-DELETE FROM "public"."events" WHERE "public"."events"."job" = any(array((SELECT CASE WHEN (anon_2.each ~
-'^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_2.each AS numeric) BETWEEN -9223372036854775808 AND
-9223372036854775807) THEN CAST(anon_2.each AS BIGINT) END END AS anon_1 FROM unnest(CAST(%(keys)s AS TEXT[]))
-AS anon_2(each))));
+DELETE FROM "public"."events" WHERE "public"."events"."job" = any(CAST((SELECT CASE WHEN (CAST(given.keys AS
+TEXT) ~ '^{(-?[0-9]{1,18}[,}])+$') THEN CAST(given.keys AS BIGINT[]) ELSE array((SELECT CASE WHEN (anon_3.each
+~ '^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_3.each AS numeric) BETWEEN -9223372036854775808 AND
+9223372036854775807) THEN CAST(anon_3.each AS BIGINT) END END AS anon_2 FROM unnest(given.keys) AS
+anon_3(each))) END AS anon_1 FROM (SELECT CAST(%(keys)s AS TEXT[]) AS keys LIMIT ALL OFFSET 0) AS given) AS
+BIGINT[]));
 
 -- delete jobs
-DELETE FROM "public"."jobs" WHERE "public"."jobs"."id" = any(array((SELECT CASE WHEN (anon_2.each ~
-'^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_2.each AS numeric) BETWEEN -9223372036854775808 AND
-9223372036854775807) THEN CAST(anon_2.each AS BIGINT) END END AS anon_1 FROM unnest(CAST(%(keys)s AS TEXT[]))
-AS anon_2(each))));
+DELETE FROM "public"."jobs" WHERE "public"."jobs"."id" = any(CAST((SELECT CASE WHEN (CAST(given.keys AS TEXT)
+~ '^{(-?[0-9]{1,18}[,}])+$') THEN CAST(given.keys AS BIGINT[]) ELSE array((SELECT CASE WHEN (anon_3.each ~
+'^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_3.each AS numeric) BETWEEN -9223372036854775808 AND
+9223372036854775807) THEN CAST(anon_3.each AS BIGINT) END END AS anon_2 FROM unnest(given.keys) AS
+anon_3(each))) END AS anon_1 FROM (SELECT CAST(%(keys)s AS TEXT[]) AS keys LIMIT ALL OFFSET 0) AS given) AS
+BIGINT[]));
 
 -- census
 SELECT rows.status, count(*) AS count_1, NULL AS anon_1 FROM (SELECT CAST(u."status" AS TEXT) COLLATE "C" AS

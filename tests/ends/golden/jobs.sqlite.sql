@@ -90,6 +90,10 @@ CAST(min(t0."at" * 1000, 253402300799000000) AS INTEGER) ELSE -1 END) END AS new
 t0."job" = u."id" AND (t0."kind" IS NULL OR t0."kind" != 'planned')) AS ended, u."name" AS group0 FROM "jobs"
 AS u INDEXED BY "jobs_parent" WHERE u."parent" IN (SELECT anon_1.value FROM json_each(?) AS anon_1);
 
+-- links 0
+SELECT u."parent" FROM "jobs" AS u INDEXED BY "jobs_parent" WHERE u."parent" IS NOT NULL ORDER BY u."parent"
+DESC LIMIT ? OFFSET ?;
+
 -- attached
 SELECT u."id", p."id" IS NOT NULL AS child FROM "jobs" AS u LEFT OUTER JOIN "jobs" AS p ON p."id" = u."parent"
 WHERE u."id" IN (SELECT anon_1.value FROM json_each(?) AS anon_1);

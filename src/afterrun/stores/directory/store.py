@@ -151,6 +151,10 @@ class DirectoryStore:
         """Return what its runs have in other stores."""
         return NothingElsewhere()
 
+    def asynchronous(self) -> AbstractContextManager[Callable[[], None]]:
+        """Change nothing: what is renamed is on the disk before it is deleted."""
+        return nullcontext(lambda: None)
+
     def heed(self, halt: Callable[[], bool]) -> None:
         """Stop whatever runs as soon as this says yes, until another one is given."""
         self.site.halt = halt

@@ -72,18 +72,18 @@ class SqlGenerations(BesideTrees):
         rows, following = self._read(cursor, cutoff, limit)
         units = self._set_apart(self.reader.build([row for row in rows if not row.is_current]), cutoff)
         self._unchanged.note(units, since=mark)
-        return Page(units, len(rows), following if len(rows) == limit else None)
+        return Page(units, len(rows), following)
 
     def _read(
         self, cursor: Cursor, cutoff: Instant, limit: int
     ) -> tuple[Sequence[GenerationRow], Cursor | None]:
-        """Read the next rows of a stream, and return the cursor after the last of them."""
+        """Read the next rows of a stream; return the cursor after the last of them if more may follow."""
         if cursor.stream == BY_KEY:
             rows = self.reader.page(_place(cursor), limit=limit)
-            return rows, Cursor(BY_KEY, None, _mark(rows)) if rows else None
+            return rows, Cursor(BY_KEY, None, _mark(rows)) if len(rows) == limit else None
         found = self.reader.past_page(cursor, _place(cursor), cutoff=cutoff, limit=limit)
         rows = [row for _, row in found]
-        return rows, Cursor(BY_END, found[-1][0], _mark(rows)) if rows else None
+        return rows, Cursor(BY_END, found[-1][0], _mark(rows)) if len(rows) == limit else None
 
     def remaining(self, cursor: Cursor, *, cutoff: Instant, streams: Collection[int]) -> int:
         """Count superseded generations after the cursor; an upper bound of what may still go."""

@@ -35,7 +35,7 @@ def same(column: Column, key: Column) -> Column:
     """Return the condition that a column holds a key, which is cast only if it is of another type."""
     if _family(column) == _family(key):
         return key == column
-    return _among(column, array([sa.cast(key, sa.Text())]))
+    return _among(column, array([sa.cast(key, sa.Text())]), of_a_row=True)
 
 
 def _family(column: Column) -> str:
@@ -46,7 +46,9 @@ def _family(column: Column) -> str:
     )
 
 
-def _among(column: Column, given: Column) -> Column:
+def _among(column: Column, given: Column, *, of_a_row: bool = False) -> Column:
+    """Return the condition; ``of_a_row``: the keys are columns, which no sub-select in FROM may have."""
+    each = _one_by_one_as_array if of_a_row else _each
     keys: Column = sa.cast(given, sa.ARRAY(sa.Text()))
     spelling = type_of(column)
     if spelling in TEXTS or not spelling:
@@ -54,11 +56,11 @@ def _among(column: Column, given: Column) -> Column:
     if spelling == PADDED:
         return column == sa.func.any(sa.cast(given, sa.ARRAY(Stored("bpchar"))))
     if spelling == "uuid":
-        return column == sa.func.any(_each(keys, UUID, Stored("uuid")))
+        return column == sa.func.any(each(keys, UUID, Stored("uuid")))
     if spelling in INTEGERS:
-        return column == sa.func.any(_each(keys, WHOLE, sa.BigInteger()))
+        return column == sa.func.any(each(keys, WHOLE, sa.BigInteger()))
     if spelling in NUMBERS:
-        return column == sa.func.any(_each(keys, NUMBER, Stored("numeric")))
+        return column == sa.func.any(each(keys, NUMBER, Stored("numeric")))
     return sa.cast(column, sa.Text()) == sa.func.any(keys)
 
 
@@ -83,7 +85,7 @@ def _each(keys: Column, pattern: str, kind: sa.types.TypeEngine[Any]) -> Column:
     time. That stands behind an OFFSET: a planner would cast a constant before anything has looked at it.
     """
     if pattern not in PLAIN:
-        return sa.func.array(_one_by_one(keys, pattern, kind))
+        return _one_by_one_as_array(keys, pattern, kind)
     given = sa.select(keys.label("keys")).offset(sa.literal_column("0")).subquery("given")
     plain: Column = sa.literal_column(f"'^{{({PLAIN[pattern]}[,}}])+$'")
     fitting = sa.case(
@@ -92,6 +94,10 @@ def _each(keys: Column, pattern: str, kind: sa.types.TypeEngine[Any]) -> Column:
     )
     # a cast to what it is already, since ANY of a sub-select without one means its rows
     return sa.cast(sa.select(fitting).scalar_subquery(), sa.ARRAY(kind))
+
+
+def _one_by_one_as_array(keys: Column, pattern: str, kind: sa.types.TypeEngine[Any]) -> Column:
+    return sa.func.array(_one_by_one(keys, pattern, kind))
 
 
 def _one_by_one(keys: Column, pattern: str, kind: sa.types.TypeEngine[Any]) -> Column:
