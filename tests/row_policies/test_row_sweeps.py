@@ -7,10 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from afterrun import Policy, Refused, SweepOptions
+from afterrun import Policy, SweepOptions
 from afterrun.core.sweep import Budget
 from afterrun.stores.sql import rows as sql_rows
-from afterrun.stores.sql.backups import BackupOrder
 from row_policies.tables import DAY_MS, PROFILE, Shop, ago, keep, log, policy, written
 
 NOTES = "CREATE TABLE notes (id BIGINT PRIMARY KEY, log BIGINT REFERENCES logs (id)"
@@ -114,15 +113,6 @@ def test_a_key_that_is_not_unique_blocks(shop: Shop) -> None:
     log(shop.store, [30], run="a")
     done = shop.prune(policy(logs=keep(7)))
     assert "cannot tell rows apart" in done.tables["logs"].why
-
-
-def test_a_policy_with_rows_takes_no_backup(shop: Shop) -> None:
-    """A backup holds no rows of row tables, so it is refused before anything goes."""
-    log(shop.store, [30])
-    order = BackupOrder(path=shop.store.folder / "went.backup", kind="whole")
-    with shop.open() as retention, pytest.raises(Refused, match="--no-backup"):
-        retention.prune(policy(logs=keep(7)), backup=order)
-    assert shop.counts()["logs"] == 1
 
 
 def test_a_bound_of_removals_is_shared_with_runs(shop: Shop) -> None:

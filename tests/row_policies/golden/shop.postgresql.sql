@@ -96,18 +96,20 @@ e."at" >= %(place0)s;
 -- logs: check
 SELECT e."id" AS key0, CASE WHEN (e."at" IS NULL) THEN NULL WHEN (e."at" >= 946684800000) THEN
 CAST(least(e."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END AS instant
-FROM "public"."logs" AS e WHERE e."id" = any(array((SELECT CASE WHEN (anon_2.each ~ '^-?[0-9]{1,19}$') THEN
-CASE WHEN (CAST(anon_2.each AS numeric) BETWEEN -9223372036854775808 AND 9223372036854775807) THEN
-CAST(anon_2.each AS BIGINT) END END AS anon_1 FROM unnest(CAST(%(keys)s AS TEXT[])) AS anon_2(each)))) AND
-CASE WHEN (CASE WHEN (e."at" IS NULL) THEN NULL WHEN (e."at" >= 946684800000) THEN CAST(least(e."at",
-253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END > 0 AND CASE WHEN (e."at" IS
-NULL) THEN NULL WHEN (e."at" >= 946684800000) THEN CAST(least(e."at", 253402300799000) * CAST(1000 AS BIGINT)
-AS BIGINT) ELSE CAST(-1 AS BIGINT) END < %(cutoff)s::BIGINT) THEN 0 WHEN (CASE WHEN (e."at" IS NULL) THEN NULL
+FROM "public"."logs" AS e WHERE e."id" = any(CAST((SELECT CASE WHEN (CAST(given.keys AS TEXT) ~
+'^{(-?[0-9]{1,18}[,}])+$') THEN CAST(given.keys AS BIGINT[]) ELSE array((SELECT CASE WHEN (anon_3.each ~
+'^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_3.each AS numeric) BETWEEN -9223372036854775808 AND
+9223372036854775807) THEN CAST(anon_3.each AS BIGINT) END END AS anon_2 FROM unnest(given.keys) AS
+anon_3(each))) END AS anon_1 FROM (SELECT CAST(%(keys)s AS TEXT[]) AS keys LIMIT ALL OFFSET 0) AS given) AS
+BIGINT[])) AND CASE WHEN (CASE WHEN (e."at" IS NULL) THEN NULL WHEN (e."at" >= 946684800000) THEN
+CAST(least(e."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END > 0 AND CASE
+WHEN (e."at" IS NULL) THEN NULL WHEN (e."at" >= 946684800000) THEN CAST(least(e."at", 253402300799000) *
+CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END < %(cutoff)s::BIGINT) THEN 0 WHEN (CASE WHEN
+(e."at" IS NULL) THEN NULL WHEN (e."at" >= 946684800000) THEN CAST(least(e."at", 253402300799000) * CAST(1000
+AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END IS NULL) THEN 1 WHEN (CASE WHEN (e."at" IS NULL) THEN NULL
 WHEN (e."at" >= 946684800000) THEN CAST(least(e."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE
-CAST(-1 AS BIGINT) END IS NULL) THEN 1 WHEN (CASE WHEN (e."at" IS NULL) THEN NULL WHEN (e."at" >=
-946684800000) THEN CAST(least(e."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS
-BIGINT) END = -1) THEN 2 WHEN (CASE WHEN (e."at" IS NULL) THEN NULL WHEN (e."at" >= 946684800000) THEN
-CAST(least(e."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END >
+CAST(-1 AS BIGINT) END = -1) THEN 2 WHEN (CASE WHEN (e."at" IS NULL) THEN NULL WHEN (e."at" >= 946684800000)
+THEN CAST(least(e."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END >
 %(latest)s::BIGINT) THEN 3 ELSE 4 END = 0 ORDER BY e."id" FOR UPDATE OF e SKIP LOCKED;
 
 -- logs: measure 0
@@ -116,26 +118,30 @@ coalesce(pg_column_size("public"."logs"."run"), %(coalesce_3)s::INTEGER) +
 coalesce(pg_column_size("public"."logs"."at"), %(coalesce_4)s::INTEGER) +
 coalesce(pg_column_size("public"."logs"."body"), %(coalesce_5)s::INTEGER) AS BIGINT)),
 %(coalesce_6)s::INTEGER) AS coalesce_1, count(*) AS count_1 FROM "public"."logs" WHERE "public"."logs"."id" =
-any(array((SELECT CASE WHEN (anon_2.each ~ '^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_2.each AS numeric)
-BETWEEN -9223372036854775808 AND 9223372036854775807) THEN CAST(anon_2.each AS BIGINT) END END AS anon_1 FROM
-unnest(CAST(%(keys)s AS TEXT[])) AS anon_2(each))));
+any(CAST((SELECT CASE WHEN (CAST(given.keys AS TEXT) ~ '^{(-?[0-9]{1,18}[,}])+$') THEN CAST(given.keys AS
+BIGINT[]) ELSE array((SELECT CASE WHEN (anon_3.each ~ '^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_3.each AS
+numeric) BETWEEN -9223372036854775808 AND 9223372036854775807) THEN CAST(anon_3.each AS BIGINT) END END AS
+anon_2 FROM unnest(given.keys) AS anon_3(each))) END AS anon_1 FROM (SELECT CAST(%(keys)s AS TEXT[]) AS keys
+LIMIT ALL OFFSET 0) AS given) AS BIGINT[]));
 
 -- logs: delete logs
-DELETE FROM "public"."logs" WHERE "public"."logs"."id" = any(array((SELECT CASE WHEN (anon_2.each ~
-'^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_2.each AS numeric) BETWEEN -9223372036854775808 AND
-9223372036854775807) THEN CAST(anon_2.each AS BIGINT) END END AS anon_1 FROM unnest(CAST(%(keys)s AS TEXT[]))
-AS anon_2(each)))) AND CASE WHEN (CASE WHEN ("public"."logs"."at" IS NULL) THEN NULL WHEN
-("public"."logs"."at" >= 946684800000) THEN CAST(least("public"."logs"."at", 253402300799000) * CAST(1000 AS
-BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END > 0 AND CASE WHEN ("public"."logs"."at" IS NULL) THEN NULL WHEN
-("public"."logs"."at" >= 946684800000) THEN CAST(least("public"."logs"."at", 253402300799000) * CAST(1000 AS
-BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END < %(cutoff)s::BIGINT) THEN 0 WHEN (CASE WHEN
+DELETE FROM "public"."logs" WHERE "public"."logs"."id" = any(CAST((SELECT CASE WHEN (CAST(given.keys AS TEXT)
+~ '^{(-?[0-9]{1,18}[,}])+$') THEN CAST(given.keys AS BIGINT[]) ELSE array((SELECT CASE WHEN (anon_3.each ~
+'^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_3.each AS numeric) BETWEEN -9223372036854775808 AND
+9223372036854775807) THEN CAST(anon_3.each AS BIGINT) END END AS anon_2 FROM unnest(given.keys) AS
+anon_3(each))) END AS anon_1 FROM (SELECT CAST(%(keys)s AS TEXT[]) AS keys LIMIT ALL OFFSET 0) AS given) AS
+BIGINT[])) AND CASE WHEN (CASE WHEN ("public"."logs"."at" IS NULL) THEN NULL WHEN ("public"."logs"."at" >=
+946684800000) THEN CAST(least("public"."logs"."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE
+CAST(-1 AS BIGINT) END > 0 AND CASE WHEN ("public"."logs"."at" IS NULL) THEN NULL WHEN ("public"."logs"."at"
+>= 946684800000) THEN CAST(least("public"."logs"."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE
+CAST(-1 AS BIGINT) END < %(cutoff)s::BIGINT) THEN 0 WHEN (CASE WHEN ("public"."logs"."at" IS NULL) THEN NULL
+WHEN ("public"."logs"."at" >= 946684800000) THEN CAST(least("public"."logs"."at", 253402300799000) * CAST(1000
+AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END IS NULL) THEN 1 WHEN (CASE WHEN ("public"."logs"."at" IS
+NULL) THEN NULL WHEN ("public"."logs"."at" >= 946684800000) THEN CAST(least("public"."logs"."at",
+253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END = -1) THEN 2 WHEN (CASE WHEN
 ("public"."logs"."at" IS NULL) THEN NULL WHEN ("public"."logs"."at" >= 946684800000) THEN
 CAST(least("public"."logs"."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT)
-END IS NULL) THEN 1 WHEN (CASE WHEN ("public"."logs"."at" IS NULL) THEN NULL WHEN ("public"."logs"."at" >=
-946684800000) THEN CAST(least("public"."logs"."at", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE
-CAST(-1 AS BIGINT) END = -1) THEN 2 WHEN (CASE WHEN ("public"."logs"."at" IS NULL) THEN NULL WHEN
-("public"."logs"."at" >= 946684800000) THEN CAST(least("public"."logs"."at", 253402300799000) * CAST(1000 AS
-BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END > %(latest)s::BIGINT) THEN 3 ELSE 4 END = 0;
+END > %(latest)s::BIGINT) THEN 3 ELSE 4 END = 0;
 
 -- events: first page
 SELECT e."id" AS key0, CASE WHEN (e."occurred" IS NULL) THEN NULL WHEN CASE WHEN (e."occurred" ~
@@ -851,9 +857,11 @@ ELSE 5 END = 0 AND e."id" > %(place0)s;
 SELECT e."id" AS key0, CASE WHEN (e."made" IS NULL) THEN NULL WHEN (e."made" >= 946684800000) THEN
 CAST(least(e."made", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END AS
 instant, CAST(e."name" AS TEXT) COLLATE "C" AS part0 FROM "public"."results" AS e WHERE e."id" =
-any(array((SELECT CASE WHEN (anon_2.each ~ '^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_2.each AS numeric)
-BETWEEN -9223372036854775808 AND 9223372036854775807) THEN CAST(anon_2.each AS BIGINT) END END AS anon_1 FROM
-unnest(CAST(%(keys)s AS TEXT[])) AS anon_2(each)))) AND CASE WHEN (CASE WHEN (e."made" IS NULL) THEN NULL WHEN
+any(CAST((SELECT CASE WHEN (CAST(given.keys AS TEXT) ~ '^{(-?[0-9]{1,18}[,}])+$') THEN CAST(given.keys AS
+BIGINT[]) ELSE array((SELECT CASE WHEN (anon_3.each ~ '^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_3.each AS
+numeric) BETWEEN -9223372036854775808 AND 9223372036854775807) THEN CAST(anon_3.each AS BIGINT) END END AS
+anon_2 FROM unnest(given.keys) AS anon_3(each))) END AS anon_1 FROM (SELECT CAST(%(keys)s AS TEXT[]) AS keys
+LIMIT ALL OFFSET 0) AS given) AS BIGINT[])) AND CASE WHEN (CASE WHEN (e."made" IS NULL) THEN NULL WHEN
 (e."made" >= 946684800000) THEN CAST(least(e."made", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE
 CAST(-1 AS BIGINT) END > 0 AND CASE WHEN (e."made" IS NULL) THEN NULL WHEN (e."made" >= 946684800000) THEN
 CAST(least(e."made", 253402300799000) * CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END <
@@ -871,15 +879,19 @@ SELECT coalesce(sum(CAST(coalesce(pg_column_size("public"."results"."id"), %(coa
 coalesce(pg_column_size("public"."results"."name"), %(coalesce_3)s::INTEGER) +
 coalesce(pg_column_size("public"."results"."made"), %(coalesce_4)s::INTEGER) AS BIGINT)),
 %(coalesce_5)s::INTEGER) AS coalesce_1, count(*) AS count_1 FROM "public"."results" WHERE
-"public"."results"."id" = any(array((SELECT CASE WHEN (anon_2.each ~ '^-?[0-9]{1,19}$') THEN CASE WHEN
-(CAST(anon_2.each AS numeric) BETWEEN -9223372036854775808 AND 9223372036854775807) THEN CAST(anon_2.each AS
-BIGINT) END END AS anon_1 FROM unnest(CAST(%(keys)s AS TEXT[])) AS anon_2(each))));
+"public"."results"."id" = any(CAST((SELECT CASE WHEN (CAST(given.keys AS TEXT) ~ '^{(-?[0-9]{1,18}[,}])+$')
+THEN CAST(given.keys AS BIGINT[]) ELSE array((SELECT CASE WHEN (anon_3.each ~ '^-?[0-9]{1,19}$') THEN CASE
+WHEN (CAST(anon_3.each AS numeric) BETWEEN -9223372036854775808 AND 9223372036854775807) THEN CAST(anon_3.each
+AS BIGINT) END END AS anon_2 FROM unnest(given.keys) AS anon_3(each))) END AS anon_1 FROM (SELECT
+CAST(%(keys)s AS TEXT[]) AS keys LIMIT ALL OFFSET 0) AS given) AS BIGINT[]));
 
 -- results: delete results
-DELETE FROM "public"."results" WHERE "public"."results"."id" = any(array((SELECT CASE WHEN (anon_2.each ~
-'^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_2.each AS numeric) BETWEEN -9223372036854775808 AND
-9223372036854775807) THEN CAST(anon_2.each AS BIGINT) END END AS anon_1 FROM unnest(CAST(%(keys)s AS TEXT[]))
-AS anon_2(each)))) AND CASE WHEN (CASE WHEN ("public"."results"."made" IS NULL) THEN NULL WHEN
+DELETE FROM "public"."results" WHERE "public"."results"."id" = any(CAST((SELECT CASE WHEN (CAST(given.keys AS
+TEXT) ~ '^{(-?[0-9]{1,18}[,}])+$') THEN CAST(given.keys AS BIGINT[]) ELSE array((SELECT CASE WHEN (anon_3.each
+~ '^-?[0-9]{1,19}$') THEN CASE WHEN (CAST(anon_3.each AS numeric) BETWEEN -9223372036854775808 AND
+9223372036854775807) THEN CAST(anon_3.each AS BIGINT) END END AS anon_2 FROM unnest(given.keys) AS
+anon_3(each))) END AS anon_1 FROM (SELECT CAST(%(keys)s AS TEXT[]) AS keys LIMIT ALL OFFSET 0) AS given) AS
+BIGINT[])) AND CASE WHEN (CASE WHEN ("public"."results"."made" IS NULL) THEN NULL WHEN
 ("public"."results"."made" >= 946684800000) THEN CAST(least("public"."results"."made", 253402300799000) *
 CAST(1000 AS BIGINT) AS BIGINT) ELSE CAST(-1 AS BIGINT) END > 0 AND CASE WHEN ("public"."results"."made" IS
 NULL) THEN NULL WHEN ("public"."results"."made" >= 946684800000) THEN CAST(least("public"."results"."made",
