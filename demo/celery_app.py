@@ -76,6 +76,7 @@ def die(self: Any, state: str | None) -> None:  # noqa: ANN401 - the engine's ow
 
 def populate(options: argparse.Namespace) -> dict[str, Any]:
     """Make a result in every state, and leave behind what killed workers had begun."""
+    declare("celery", "deadly")
     made: dict[str, list[str]] = {}
     with working(options):
         done = [add.delay(number, number) for number in range(SUCCEEDING)]
@@ -98,6 +99,13 @@ def populate(options: argparse.Namespace) -> dict[str, Any]:
         await_state([lost], state or "STARTED")
         made[name] = ids([lost])
     return {**made, "version": version("celery")}
+
+
+def declare(*queues: str) -> None:
+    """Make the broker's tables and queues before there is a worker: two processes that do so at once fail."""
+    with app.connection_for_write() as connection:
+        for queue in queues:
+            connection.SimpleQueue(queue).close()
 
 
 def work(options: argparse.Namespace) -> dict[str, Any]:
