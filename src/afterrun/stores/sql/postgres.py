@@ -63,7 +63,7 @@ class Postgres:
     """One schema of a PostgreSQL database, opened through its only connection."""
 
     name = "postgresql"
-    hold = 0.050
+    hold = 0.020
     readers_block = False
     index_orders_ties = False
     has_lateral = True
