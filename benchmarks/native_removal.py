@@ -46,7 +46,7 @@ def floor_statements() -> Iterator[str]:
     used = " UNION ALL ".join(
         f"SELECT {link.column} FROM {link.table} WHERE {link.column} IS NOT NULL" for link in blobs.references
     )
-    yield f"DELETE FROM blobs WHERE id NOT IN ({used})"
+    yield f"DELETE FROM blobs WHERE id IN (SELECT id FROM blobs EXCEPT SELECT * FROM ({used}) AS used)"
 
 
 def gone() -> str:

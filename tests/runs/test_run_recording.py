@@ -111,7 +111,7 @@ def test_a_recorded_step_takes_few_statements(
     sa.event.listen(store._database._engine, "before_cursor_execute", lambda *call: others.append(call[2]))
     store.steps.record(run, "think", output=b"out")
     expected = {
-        "sqlite": ["_top", "_state", "_reserve", "insert", "_insert_step", "_insert_attempt"],
+        "sqlite": ["_top", "_state", "insert", "_insert_step", "_insert_attempt"],
         "postgresql": ["_top", "_state", "_insert_all"],
     }
     assert seen == expected[home.name]

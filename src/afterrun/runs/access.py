@@ -45,9 +45,9 @@ def hold(transaction: Transaction, run: str) -> Run:
     return look_at(transaction, run)
 
 
-def held(transaction: Transaction, run: str, make: Make) -> Sequence[tuple[Any, ...]]:
+def held(transaction: Transaction, run: str, make: Make, **values: object) -> Sequence[tuple[Any, ...]]:
     """Lock a run's tree, and return what a statement then says of ``:run``: both on one way to a server."""
-    tops, rows = transaction.direct_behind(_top, make, {"run": run})
+    tops, rows = transaction.direct_behind(_top, make, {"run": run, **values})
     _let_look(transaction, tops)
     return rows
 

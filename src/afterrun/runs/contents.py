@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -36,6 +36,14 @@ class Display:
         return self.text is not None and self.text.endswith(CUT)
 
 
+class Found(NamedTuple):
+    """A blob that is there, or else the ``new`` number of one: as `Dialect.look` tells it."""
+
+    number: int | None
+    key_id: str | None
+    new: int
+
+
 def store(transaction: Transaction, content: bytes | None) -> int | None:
     """Return the number of content, stored now unless it is there; of no content, ``None``.
 
@@ -44,12 +52,17 @@ def store(transaction: Transaction, content: bytes | None) -> int | None:
     """
     if content is None:
         return None
-    sealing = transaction.sealing
-    address = sealing.address(content)
-    [(found, key_id, new)] = transaction.direct(_reserve, {"address": address})
-    if new is None:
-        return _kept(transaction, int(found), key_id, content)
-    return kept(transaction, transaction.direct(insert, row_of(transaction, content, number=new)), content)
+    address = transaction.sealing.address(content)
+    [row] = transaction.direct(_reserve, {"address": address})
+    return put(transaction, content, address, Found(*row))
+
+
+def put(transaction: Transaction, content: bytes, address: str, found: Found) -> int:
+    """Return the number of content that was found, or is stored now. Raises `NoSealingKey`."""
+    if found.number is not None:
+        return _kept(transaction, int(found.number), found.key_id, content)
+    row = row_of(transaction, content, address, found.new)
+    return kept(transaction, transaction.direct(insert, row), content)
 
 
 def find(transaction: Transaction, address: str) -> int:
@@ -121,10 +134,9 @@ def _referred(
     return row
 
 
-def row_of(transaction: Transaction, content: bytes, *, number: int) -> dict[str, object]:
+def row_of(transaction: Transaction, content: bytes, address: str, number: int) -> dict[str, object]:
     """Return what `insert` is given for content that gets this number, unless it is there."""
     sealing = transaction.sealing
-    address = sealing.address(content)
     display = display_of(content)
     sealed = sealing.seal(number, address, content)
     return {
@@ -140,13 +152,13 @@ def row_of(transaction: Transaction, content: bytes, *, number: int) -> dict[str
     }
 
 
-def kept(transaction: Transaction, put: Sequence[tuple[Any, ...]], content: bytes) -> int:
+def kept(transaction: Transaction, rows: Sequence[tuple[Any, ...]], content: bytes) -> int:
     """Return the number of content that `insert` has put, or found. Raises `NoSealingKey`."""
-    if not put:
+    if not rows:
         raise NoSealingKey(
             "the run store was sealed since this process opened it: open it again, with its key"
         )
-    found, key_id = put[0]
+    found, key_id = rows[0]
     return _kept(transaction, int(found), key_id, content)
 
 

@@ -35,6 +35,8 @@ class Dialect(Protocol):
     no_bytes: str
     locks_rows: bool
     """Whether rows are locked one by one; otherwise who writes has the whole store."""
+    inserts_together: bool
+    """Whether one statement may insert into many tables."""
     clock: sa.ColumnElement[Any]
     """The time as `now` tells it, as a column of a statement; NULL where the database has no clock."""
 
@@ -65,10 +67,11 @@ class Dialect(Protocol):
         Its row is (number, key id, ``None``), or (``None``, ``None``, new number).
         """
 
-    def new_number(self, table: sa.Table) -> sa.ColumnElement[Any]:
-        """Return the number of a new blob as a column of a statement, where one may insert into many tables.
+    def look(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
+        """Return what tells of the blob at ``:address`` as columns: number, key id, new number.
 
-        NULL where it may not, and `reserve` is as fast.
+        Where one statement may insert into many tables, only the new number is told: a blob that is there is
+        found by its insert. What is told of a blob holds as long as the tree's lock does, or is NULL.
         """
 
     def together(self, connection: sa.Connection) -> AbstractContextManager[object]:

@@ -39,6 +39,7 @@ class Postgres:
 
     no_bytes = "''::bytea"
     locks_rows = True
+    inserts_together = True
     clock: sa.ColumnElement[Any] = sa.literal_column(NOW)
 
     def __init__(self, url: URL) -> None:
@@ -85,13 +86,13 @@ class Postgres:
         """Look for a blob and lock it; where there is none, take a number from the sequence."""
         wanted = sa.select(table.c.id, table.c.key_id).where(table.c.address == sa.bindparam("address"))
         there = wanted.with_for_update().cte("there")
-        none = sa.select(sa.null(), sa.null(), self.new_number(table))
+        none = sa.select(*self.look(table))
         none = none.where(~sa.exists(sa.select(there.c.id)))
         return sa.select(there.c.id, there.c.key_id, sa.null().label("new")).union_all(none)
 
-    def new_number(self, table: sa.Table) -> sa.ColumnElement[Any]:
+    def look(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """Take a number from the sequence."""
-        return sa.Sequence(f"{table.name}_id_seq").next_value()
+        return sa.null(), sa.null(), sa.Sequence(f"{table.name}_id_seq").next_value()
 
     def together(self, connection: sa.Connection) -> AbstractContextManager[object]:
         """Use the protocol's pipeline: each statement still sees what was committed before it began."""

@@ -6,6 +6,7 @@ asked in one statement, once the tree is held, and then three rows are written.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -13,6 +14,7 @@ import sqlalchemy as sa
 from afterrun.core.times import to_datetime
 from afterrun.runs import contents
 from afterrun.runs.access import held, refuse_stale, refuse_state
+from afterrun.runs.contents import Found
 from afterrun.runs.database import Dialect, Transaction
 from afterrun.runs.direct import insert_of
 from afterrun.runs.errors import RunNotFound
@@ -25,9 +27,11 @@ from afterrun.runs.words import AttemptStatus, RunStatus, StepKind, StepStatus
 FIRST: Final = 1
 """The number of the only attempt."""
 
-
 ATTEMPT: Final = ("run_id", "generation", "step", "status", "queued_at", "started_at", "ended_at")
 """Columns of an attempt but for its own number and its output."""
+
+BLOB: Final = -len(Found._fields)
+"""Where the columns begin that tell of the blob."""
 
 
 class Asked(NamedTuple):
@@ -41,7 +45,6 @@ class Asked(NamedTuple):
     epoch: int | None
     last: int | None
     clock: int | None
-    new: int | None
 
 
 def record(
@@ -56,7 +59,8 @@ def record(
 ) -> Step:
     """Record a step of a running run that is completed, with its output: the next one, or of this number."""
     label("name of a step", name)
-    found = _allowed(transaction, run, epoch)
+    address = None if output is None else transaction.sealing.address(output)
+    found, blob = _allowed(transaction, run, epoch, address)
     now = transaction.now
     number = (found.last or 0) + 1 if number is None else number
     values = {
@@ -71,13 +75,13 @@ def record(
         "started_at": now,
         "ended_at": now,
     }
-    if output is not None and found.new is not None:
-        row = contents.row_of(transaction, output, number=found.new)
+    if output is None or address is None:
+        _write(transaction, {**values, "output_id": None})
+    elif transaction.dialect.inserts_together:
+        row = contents.row_of(transaction, output, address, blob.new)
         contents.kept(transaction, transaction.direct(_insert_all, {**row, **values}), output)
     else:
-        values["output_id"] = contents.store(transaction, output)
-        transaction.direct(_insert_step, values)
-        transaction.direct(_insert_attempt, values)
+        _write(transaction, {**values, "output_id": contents.put(transaction, output, address, blob)})
     moment = to_datetime(now)
     return Step(
         run=run,
@@ -92,9 +96,17 @@ def record(
     )
 
 
-def _allowed(transaction: Transaction, run: str, epoch: int | None) -> Asked:
-    """Hold a run's tree, and make sure that its owner may record a step now."""
-    rows = [Asked(*row) for row in held(transaction, run, _state)]
+def _write(transaction: Transaction, values: Mapping[str, object]) -> None:
+    transaction.direct(_insert_step, values)
+    transaction.direct(_insert_attempt, values)
+
+
+def _allowed(
+    transaction: Transaction, run: str, epoch: int | None, address: str | None
+) -> tuple[Asked, Found]:
+    """Hold a run's tree, and make sure that its owner may record a step now; look for its output, too."""
+    told = held(transaction, run, _state, address=address)
+    rows = [Asked(*row[:BLOB]) for row in told]
     if not rows:
         raise RunNotFound(run)
     found = rows[0]
@@ -102,7 +114,7 @@ def _allowed(transaction: Transaction, run: str, epoch: int | None) -> Asked:
     refuse_stale(() if found.epoch is None else (found.epoch,), epoch)
     refuse(lineage_fault(rows))
     refuse_state(found.status, (RunStatus.RUNNING,), "begin a step")
-    return found
+    return found, Found(*told[0][BLOB:])
 
 
 def _state(dialect: Dialect) -> sa.Select[Any]:
@@ -114,8 +126,8 @@ def _state(dialect: Dialect) -> sa.Select[Any]:
     source = chain.join(runs, runs.c.id == sa.bindparam("run")).outerjoin(leases, held)
     links = chain.c.id, chain.c.status, chain.c.above
     columns = runs.c.status, runs.c.generation, leases.c.epoch, last.scalar_subquery()
-    new = dialect.clock, dialect.new_number(blobs)
-    return sa.select(*links, *columns, *new).select_from(source).order_by(chain.c.place)
+    found = dialect.clock, *dialect.look(blobs)
+    return sa.select(*links, *columns, *found).select_from(source).order_by(chain.c.place)
 
 
 def _insert_step(_: Dialect) -> sa.Insert:

@@ -52,6 +52,7 @@ class SQLite:
     schema: str | None = None
     no_bytes = "x''"
     locks_rows = False
+    inserts_together = False
     clock: sa.ColumnElement[Any] = sa.null()
 
     def __init__(self, path: Path) -> None:
@@ -99,17 +100,19 @@ class SQLite:
 
     def reserve(self, table: sa.Table) -> sa.Select[Any]:
         """Look for a blob, and at the number that the next one gets: the write lock keeps others from it."""
-        one = sa.select(sa.literal_column("1")).subquery("one")
+        return sa.select(*self.look(table))
+
+    def look(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
+        """Look for a blob, as `reserve` does: that takes no time here, and to write one in vain does."""
+        there = table.c.address == sa.bindparam("address")
+        number, key_id = (
+            sa.select(table.c[name]).where(there).scalar_subquery() for name in ("id", "key_id")
+        )
         last = sa.select(sa.func.max(SEQUENCE.c.seq)).where(
             SEQUENCE.c.name == sa.literal_column(f"'{table.name}'")
         )
         new = sa.func.coalesce(last.scalar_subquery(), sa.literal_column("0")) + sa.literal_column("1")
-        found = one.outerjoin(table, table.c.address == sa.bindparam("address"))
-        return sa.select(table.c.id, table.c.key_id, new.label("new")).select_from(found)
-
-    def new_number(self, table: sa.Table) -> sa.ColumnElement[Any]:  # noqa: ARG002 - one interface
-        """Return NULL: to look for a blob takes no time here, and to write one in vain does."""
-        return sa.null()
+        return number.label("number"), key_id.label("key_id"), new.label("new")
 
     def together(self, connection: sa.Connection) -> AbstractContextManager[object]:  # noqa: ARG002 - one interface
         """Do nothing: there is no way to a server."""
