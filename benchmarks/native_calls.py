@@ -10,6 +10,7 @@ Run: python benchmarks/native_calls.py [--runs 40] [--tree 50000] [--databases s
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 import time
 import tracemalloc
@@ -19,7 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from _common import header, say
-from afterrun.runs import RunStore
+from afterrun.runs import Keys, RunStore
 from pg_server import SUPERUSER, Server
 from runs.read_meter import bytes_read, fill, slim_calls, statements
 from runs.runs_kit import Home, fan_out, running
@@ -80,6 +81,7 @@ def main() -> None:
     parser.add_argument("--databases", default="sqlite,postgresql")
     arguments = parser.parse_args()
     databases = arguments.databases.split(",")
+    os.environ["AFTERRUN_SEALING_KEY"] = Keys.generate().text()
     header("Slim reads of our own run store, KiB of pages")
     names = " | ".join(slim_calls(""))
     say(f"| database | content | {names} | content |")

@@ -80,7 +80,7 @@ def serving(store: str, folder: str, *, runners: int = 2) -> Iterator[Engine]:
 def one_run(engine: Engine, number: int) -> int:
     """Start a run, and return its output once it has ended."""
     run = engine.store.create("three_steps", content=json.dumps(number).encode()).run.id
-    engine.nudge()
+    engine.look_for_work()
     engine.await_end(run)
     return int(engine.store.output_of(run) or b"0")
 

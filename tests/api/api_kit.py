@@ -50,6 +50,9 @@ class QueueingHost:
     def nudge(self) -> None:
         self.nudges += 1
 
+    def look_for_work(self) -> None:
+        self.nudges += 1
+
     def status(self) -> Status:
         return Status(ready=self.ready, counts={"finished": 0}, moments={"started_at": None})
 

@@ -132,10 +132,13 @@ def _claimable(transaction: Transaction, found: Sequence[sa.Row[Any]]) -> list[C
     roots = sorted({row.root_id for row in found})
     top = sa.select(runs.c.id).where(runs.c.id.in_(roots)).order_by(runs.c.id)
     transaction.rows(transaction.dialect.locked(top))
-    last = leases.c.epoch, leases.c.released_at, leases.c.until
+    clock = transaction.dialect.clock.label("clock")
+    last = leases.c.epoch, leases.c.released_at, leases.c.until, clock
     looked = sa.select(*COLUMNS, *last).outerjoin(leases, leases.c.run_id == runs.c.id)
     mine = runs.c.id.in_([row.id for row in found])
     rows = transaction.rows(looked.where(mine, QUEUED).order_by(runs.c.id))
+    if rows:
+        transaction.tell(rows[0].clock)
     now = transaction.now
     free = [row for row in rows if row.epoch is None or row.released_at is not None or row.until <= now]
     claims = [Claim(run_of(row), (row.epoch or 0) + 1) for row in free]
@@ -152,13 +155,14 @@ def _begin(transaction: Transaction, claims: Sequence[Claim], owner: str, until:
     now = transaction.now
     taken = {"owner": owner, "acquired_at": now, "until": until, "released_at": None}
     rows = [{"run_id": claim.run.id, "epoch": claim.epoch, **taken} for claim in claims]
-    transaction.change(transaction.dialect.upsert(leases, ["run_id"], ["epoch", *taken]), rows)
-    open_many(transaction, [claim.run for claim in claims], Work.LEASE, until=until)
     scope = [claim.run.id for claim in claims]
-    close_many(transaction, scope, Work.QUEUED, Work.WAITING)
     begun = sa.update(runs).where(runs.c.id.in_(scope))
     first = sa.func.coalesce(runs.c.started_at, now)
-    transaction.change(begun.values(status=RunStatus.RUNNING, wake_at=None, started_at=first))
+    with transaction.together():
+        transaction.change(transaction.dialect.upsert(leases, ["run_id"], ["epoch", *taken]), rows)
+        open_many(transaction, [claim.run for claim in claims], Work.LEASE, until=until)
+        close_many(transaction, scope, Work.QUEUED, Work.WAITING)
+        transaction.change(begun.values(status=RunStatus.RUNNING, wake_at=None, started_at=first))
 
 
 def _requeue(transaction: Transaction, run: Run) -> bool:

@@ -11,10 +11,11 @@ import sqlalchemy as sa
 
 from afterrun.runs import contents
 from afterrun.runs.access import held, look_at, refuse_stale
+from afterrun.runs.contents import Found
 from afterrun.runs.database import Dialect, Transaction
 from afterrun.runs.endings import own_work
 from afterrun.runs.lifecycle import finish, wake
-from afterrun.runs.schema import generations, leases, obligations, runs
+from afterrun.runs.schema import blobs, generations, leases, obligations, runs
 from afterrun.runs.words import SETTLED_AT_END, GenerationStatus, RunStatus, Work
 
 SIDE: Final = (Work.EFFECT, Work.TURN, Work.CHECKPOINT)
@@ -37,15 +38,23 @@ class Asked(NamedTuple):
     clock: int | None
 
 
+BLOB: Final = -len(Found._fields)
+"""Where the columns begin that tell of the output's blob."""
+
+
 def complete(transaction: Transaction, run: str, *, output: bytes | None, epoch: int) -> None:
     """Complete a running run, as `finish` does. Raises as it does."""
-    found = next((Asked(*row) for row in held(transaction, run, _state)), None)
+    address = None if output is None else transaction.sealing.address(output)
+    told = held(transaction, run, _state, address=address)
+    found = Asked(*told[0][:BLOB]) if told else None
     if found is None or found.status != RunStatus.RUNNING or found.key or found.recipient or found.open:
         finish(transaction, run, RunStatus.COMPLETED, output=output, epoch=epoch)
         return
     transaction.tell(found.clock)
     refuse_stale(() if found.epoch is None else (found.epoch,), epoch)
-    output_id = contents.store(transaction, output)
+    output_id = None
+    if output is not None and address is not None:
+        output_id = contents.put(transaction, output, address, Found(*told[0][BLOB:]))
     values = {"run": run, "moment": transaction.now, "of_generation": found.generation, "output": output_id}
     transaction.direct_all((_end_generation, _release, _settle, _end), values)
     if found.parent is not None:
@@ -58,7 +67,9 @@ def _state(dialect: Dialect) -> sa.Select[Any]:
     )
     owner = sa.and_(leases.c.run_id == runs.c.id, leases.c.released_at.is_(None))
     columns = runs.c.status, runs.c.generation, runs.c.parent_id, runs.c.idempotency_key, runs.c.recipient
-    asked = sa.select(*columns, leases.c.epoch, sa.or_(own_work(RUN), side), dialect.clock)
+    asked = sa.select(
+        *columns, leases.c.epoch, sa.or_(own_work(RUN), side), dialect.clock, *dialect.look(blobs)
+    )
     return asked.select_from(runs.outerjoin(leases, owner)).where(runs.c.id == RUN)
 
 

@@ -53,7 +53,8 @@ def store(transaction: Transaction, content: bytes | None) -> int | None:
     if content is None:
         return None
     address = transaction.sealing.address(content)
-    [row] = transaction.direct(_reserve, {"address": address})
+    [(*row, clock)] = transaction.direct(_reserve, {"address": address})
+    transaction.tell(clock)
     return put(transaction, content, address, Found(*row))
 
 
@@ -86,7 +87,7 @@ def load(
     ``run`` and ``target`` say whose content it is, for the error. Raises `PayloadUnreadable`, and
     `NoSealingKey` where there is content.
     """
-    columns = blobs.c.id, blobs.c.address, blobs.c.size, blobs.c.key_id, blobs.c.content
+    columns = blobs.c.id, blobs.c.size, blobs.c.key_id, blobs.c.content
     row = _referred(transaction, reference, columns, run, target)
     if row is None:
         return None
@@ -110,7 +111,7 @@ def show(
 
     Raises `PayloadUnreadable`.
     """
-    columns = blobs.c.address, blobs.c.size, blobs.c.display, blobs.c.display_mark
+    columns = blobs.c.size, blobs.c.display, blobs.c.display_mark
     row = _referred(transaction, reference, columns, run, target)
     if row is None:
         return None
@@ -128,8 +129,12 @@ def _referred(
     run: str | None,
     target: str,
 ) -> sa.Row[Any] | None:
-    row = transaction.one(sa.select(*columns).where(blobs.c.id == reference))
-    if row is None and transaction.value(sa.select(reference)) is not None:
+    wanted = sa.select(reference.label("reference")).subquery("wanted")
+    source = wanted.outerjoin(blobs, blobs.c.id == wanted.c.reference)
+    row = transaction.one(sa.select(wanted.c.reference, blobs.c.address, *columns).select_from(source))
+    if row is None or row.reference is None:
+        return None
+    if row.address is None:
         raise PayloadUnreadable(run=run, target=target, why="missing")
     return row
 

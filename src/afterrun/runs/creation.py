@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import sqlalchemy as sa
 
 from afterrun.core.errors import StoreFailure, UsageError
+from afterrun.core.times import to_datetime
 from afterrun.runs import contents
 from afterrun.runs.access import hold, hold_as_owner, look_at
-from afterrun.runs.database import Transaction
+from afterrun.runs.database import Dialect, Transaction
+from afterrun.runs.direct import insert_of
 from afterrun.runs.errors import KeySpent
 from afterrun.runs.ids import new_id
 from afterrun.runs.labels import label
@@ -19,8 +22,31 @@ from afterrun.runs.schema import generations, runs, tombstones
 from afterrun.runs.views import Attempt, Run
 from afterrun.runs.words import GenerationStatus, RunStatus, Work
 
-MAX_KEY = 400
+MAX_KEY: Final = 400
 """Characters of an idempotency key."""
+
+FIRST: Final = 1
+"""The number of the first generation."""
+
+RUNNING: Final = f"'{GenerationStatus.RUNNING}'"
+"""Its status, as a part of a statement."""
+
+PARENT: Final = ("parent_id", "parent_generation", "parent_step", "parent_attempt")
+COLUMNS: Final = (
+    "id",
+    "root_id",
+    *PARENT,
+    "restart_of",
+    "continuation_of",
+    "name",
+    "status",
+    "generation",
+    "idempotency_key",
+    "recipient",
+    "input_id",
+    "created_at",
+)
+"""Columns of a run that it begins with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +89,8 @@ def create(transaction: Transaction, order: Order) -> Created:
         "id": run,
         "root_id": root or run,
         "name": order.name,
-        "status": RunStatus.QUEUED,
-        "generation": 1,
+        "status": RunStatus.QUEUED.value,
+        "generation": FIRST,
         "restart_of": order.restart_of,
         "continuation_of": order.continuation_of,
         "idempotency_key": order.idempotency_key,
@@ -73,16 +99,40 @@ def create(transaction: Transaction, order: Order) -> Created:
         "created_at": transaction.now,
         **_of_parent(order.parent),
     }
-    if not _insert(transaction, values):
-        return Created(_earlier(transaction, str(order.idempotency_key)), new=False)
-    if order.idempotency_key is not None:
-        _refuse_spent(transaction, order.idempotency_key)
-    transaction.insert(
-        generations, run_id=run, number=1, status=GenerationStatus.RUNNING, started_at=transaction.now
+    made = Run(
+        id=run,
+        root=root or run,
+        name=order.name,
+        status=RunStatus.QUEUED,
+        reason=None,
+        generation=FIRST,
+        parent=order.parent,
+        restart_of=order.restart_of,
+        continuation_of=order.continuation_of,
+        created_at=to_datetime(transaction.now),
+        started_at=None,
+        ended_at=None,
     )
-    made = look_at(transaction, run)
-    open_work(transaction, made, Work.QUEUED)
+    if order.idempotency_key is not None:
+        put = transaction.dialect.insert_new(runs, ["idempotency_key"]).returning(runs.c.id)
+        if not transaction.rows(put, values):
+            return Created(_earlier(transaction, order.idempotency_key), new=False)
+        _refuse_spent(transaction, order.idempotency_key)
+    with transaction.together():
+        if order.idempotency_key is None:
+            transaction.direct(_insert_run, values)
+        transaction.direct(_insert_generation, {"run_id": run, "created_at": transaction.now})
+        open_work(transaction, made, Work.QUEUED)
     return Created(made, new=True)
+
+
+def _insert_run(_: Dialect) -> sa.Insert:
+    return insert_of(runs, *COLUMNS)
+
+
+def _insert_generation(_: Dialect) -> sa.Insert:
+    made = insert_of(generations, "run_id", started_at="created_at")
+    return made.values(number=sa.literal_column(str(FIRST)), status=sa.literal_column(RUNNING))
 
 
 def _place(transaction: Transaction, order: Order) -> str | None:
@@ -105,22 +155,8 @@ def _place(transaction: Transaction, order: Order) -> str | None:
 
 def _of_parent(parent: Attempt | None) -> dict[str, object]:
     if parent is None:
-        return dict.fromkeys(("parent_id", "parent_generation", "parent_step", "parent_attempt"))
-    return {
-        "parent_id": parent.run,
-        "parent_generation": parent.generation,
-        "parent_step": parent.step,
-        "parent_attempt": parent.number,
-    }
-
-
-def _insert(transaction: Transaction, values: dict[str, object]) -> bool:
-    """Insert the run; say whether its idempotency key was free."""
-    if values["idempotency_key"] is None:
-        transaction.insert(runs, **values)
-        return True
-    put = transaction.dialect.insert_new(runs, ["idempotency_key"]).returning(runs.c.id)
-    return bool(transaction.rows(put, values))
+        return dict.fromkeys(PARENT)
+    return dict(zip(PARENT, (parent.run, parent.generation, parent.step, parent.number), strict=True))
 
 
 def _earlier(transaction: Transaction, key: str) -> Run:

@@ -43,8 +43,11 @@ class Dialect(Protocol):
     def engine(self) -> sa.Engine:
         """Return the engine, with no connection made yet."""
 
+    def reader(self, engine: sa.Engine, *, one: bool) -> sa.Engine:
+        """Return an engine on the same connections that only reads: a snapshot, or ``one`` statement each."""
+
     def begin(self, connection: sa.Connection, *, writing: bool) -> None:
-        """Begin a transaction: with the right to write, or as one snapshot."""
+        """Begin a transaction on a connection of the engine with the right to write, or of a reader."""
 
     def now(self, connection: sa.Connection) -> Instant:
         """Return the time of the database's clock."""
@@ -64,7 +67,7 @@ class Dialect(Protocol):
     def reserve(self, table: sa.Table) -> sa.ClauseElement:
         """Return what finds the blob at ``:address`` and locks it, or else takes the number of a new one.
 
-        Its row is (number, key id, ``None``), or (``None``, ``None``, new number).
+        Its row is (number, key id, ``None``) or (``None``, ``None``, new number), and then `clock`.
         """
 
     def look(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
@@ -143,9 +146,16 @@ class Transaction:
             cursors = before.send(self.connection, values), made.send(self.connection, values)
         return before.rows(cursors[0]), made.rows(cursors[1])
 
+    def together(self) -> AbstractContextManager[object]:
+        """Let changes go to a server without waiting for what the one before says: none of them is told.
+
+        What the server refuses is raised at the end.
+        """
+        return self.dialect.together(self.connection)
+
     def direct_all(self, makes: Sequence[Make], values: Values) -> None:
         """Run statements whose rows nobody wants, on one way to a server; each takes what it needs."""
-        with self.dialect.together(self.connection):
+        with self.together():
             for make in makes:
                 self._written(make).send(self.connection, values)
 
@@ -189,6 +199,8 @@ class Database:
         self.sealing: Sealing | None = None
         self.statements: dict[Make, Direct] = {}
         self._engine = dialect.engine()
+        self._snapshot = dialect.reader(self._engine, one=False)
+        self._looker = dialect.reader(self._engine, one=True)
         self.driver_error: type[Exception] = self._engine.dialect.loaded_dbapi.Error
         self._local = threading.local()
         self._turn = nullcontext() if dialect.locks_rows else threading.Lock()
@@ -217,6 +229,12 @@ class Database:
             yield transaction
 
     @contextmanager
+    def looking(self) -> Iterator[Transaction]:
+        """Give what sees a snapshot with each statement: for a call that needs no more than one."""
+        with self._transaction(writing=False, one=True) as transaction:
+            yield transaction
+
+    @contextmanager
     def together(self, *, before_commit: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Put all that this thread does meanwhile into one transaction, committed at the end.
 
@@ -235,7 +253,7 @@ class Database:
             before_commit()
 
     @contextmanager
-    def _transaction(self, *, writing: bool) -> Iterator[Transaction]:
+    def _transaction(self, *, writing: bool, one: bool = False) -> Iterator[Transaction]:
         shared: sa.Connection | None = getattr(self._local, "shared", None)
         if shared is not None:
             yield Transaction(shared, self)
@@ -244,9 +262,11 @@ class Database:
             raise RuntimeError("a transaction of this store is open in this thread")
         self._local.busy = True
         try:
-            with self._turn if writing else nullcontext(), self._engine.connect() as connection:
+            engine = self._engine if writing else self._looker if one else self._snapshot
+            with self._turn if writing else nullcontext(), engine.connect() as connection:
                 connection.begin()
-                self.dialect.begin(connection, writing=writing)
+                if not one:
+                    self.dialect.begin(connection, writing=writing)
                 yield Transaction(connection, self)
                 if writing:
                     connection.commit()

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from afterrun.core.times import Instant
-from afterrun.runs.database import Transaction
+from afterrun.runs.database import Dialect, Transaction
 from afterrun.runs.schema import obligations
 from afterrun.runs.views import Run
 from afterrun.runs.words import OF_RUN, SETTLED_AT_END, Work
@@ -35,32 +35,27 @@ def open_work(
     values = {
         "run_id": run.id,
         "generation": generation,
-        "kind": kind,
+        "kind": kind.value,
         "subject": subject,
         "root_id": run.root,
         "opened_at": transaction.now,
         "lease_until": until,
         "closed_at": None,
     }
-    transaction.change(transaction.dialect.upsert(obligations, KEY, OPENED), values)
+    transaction.direct(opening, values)
+
+
+def opening(dialect: Dialect) -> sa.Insert:
+    """Return the statement that opens a piece of work, closed or not."""
+    row = {column.name: sa.bindparam(column.name, type_=column.type) for column in obligations.c}
+    return dialect.upsert(obligations, KEY, OPENED).values(row)
 
 
 def open_many(transaction: Transaction, runs: Sequence[Run], kind: Work, *, until: Instant | None) -> None:
     """Open the same piece of work of many runs, each as a whole."""
-    values = [
-        {
-            "run_id": run.id,
-            "generation": OF_RUN,
-            "kind": kind,
-            "subject": "",
-            "root_id": run.root,
-            "opened_at": transaction.now,
-            "lease_until": until,
-            "closed_at": None,
-        }
-        for run in runs
-    ]
-    transaction.change(transaction.dialect.upsert(obligations, KEY, OPENED), values)
+    with transaction.together():
+        for run in runs:
+            open_work(transaction, run, kind, until=until)
 
 
 def close_many(transaction: Transaction, runs: Sequence[str], *kinds: Work) -> None:

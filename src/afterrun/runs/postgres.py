@@ -56,10 +56,14 @@ class Postgres:
             raise UsageError("PostgreSQL needs its driver: pip install 'afterrun[postgres]'") from None
         return engine.execution_options(schema_translate_map={None: self.schema})
 
+    def reader(self, engine: sa.Engine, *, one: bool) -> sa.Engine:
+        """Return an engine whose transactions are one snapshot each, or that has none around a statement."""
+        if one:
+            return engine.execution_options(isolation_level="AUTOCOMMIT")
+        return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
     def begin(self, connection: sa.Connection, *, writing: bool) -> None:
-        """Begin in READ COMMITTED, where `locked` rows are read as they are; reading, as one snapshot."""
-        if not writing:
-            connection.exec_driver_sql("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        """Do nothing: it begins in READ COMMITTED, where `locked` rows are read as they are."""
 
     def now(self, connection: sa.Connection) -> Instant:
         """Return the server's time: that of this moment, and not of the transaction's beginning."""
@@ -86,9 +90,10 @@ class Postgres:
         """Look for a blob and lock it; where there is none, take a number from the sequence."""
         wanted = sa.select(table.c.id, table.c.key_id).where(table.c.address == sa.bindparam("address"))
         there = wanted.with_for_update().cte("there")
-        none = sa.select(*self.look(table))
+        none = sa.select(*self.look(table), self.clock)
         none = none.where(~sa.exists(sa.select(there.c.id)))
-        return sa.select(there.c.id, there.c.key_id, sa.null().label("new")).union_all(none)
+        found = sa.select(there.c.id, there.c.key_id, sa.null().label("new"), self.clock.label("clock"))
+        return found.union_all(none)
 
     def look(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """Take a number from the sequence."""

@@ -73,6 +73,10 @@ class SQLite:
         sa.event.listen(engine, "connect", _prepare)
         return engine
 
+    def reader(self, engine: sa.Engine, *, one: bool) -> sa.Engine:  # noqa: ARG002 - one interface
+        """Return the same engine: a transaction is one snapshot here, and so is a statement without one."""
+        return engine
+
     def begin(self, connection: sa.Connection, *, writing: bool) -> None:
         """Take the write lock at once, so that what was read cannot change before the commit."""
         driver: sqlite3.Connection = connection.connection.driver_connection  # type: ignore[assignment]
@@ -100,7 +104,7 @@ class SQLite:
 
     def reserve(self, table: sa.Table) -> sa.Select[Any]:
         """Look for a blob, and at the number that the next one gets: the write lock keeps others from it."""
-        return sa.select(*self.look(table))
+        return sa.select(*self.look(table), self.clock)
 
     def look(self, table: sa.Table) -> tuple[sa.ColumnElement[Any], ...]:
         """Look for a blob, as `reserve` does: that takes no time here, and to write one in vain does."""

@@ -272,7 +272,7 @@ class RunStore:
 
     def get(self, run: str) -> Run:
         """Return a run as it is now, without its content. Raises `RunNotFound`."""
-        with self._database.reading() as transaction:
+        with self._database.looking() as transaction:
             return look_at(transaction, run)
 
     def view(self, run: str) -> Overview:
@@ -329,13 +329,17 @@ class RunStore:
             return reseal(transaction, limit=limit)
 
     def _content(self, run: str, column: sa.Column[int], target: str) -> bytes | None:
-        with self._database.reading() as transaction:
-            look_at(transaction, run)
-            reference = sa.select(column).where(runs.c.id == run).scalar_subquery()
-            return contents.load(transaction, reference, run=run, target=target)
+        reference = sa.select(column).where(runs.c.id == run).scalar_subquery()
+        with self._database.looking() as transaction:
+            content = contents.load(transaction, reference, run=run, target=target)
+            if content is None:
+                look_at(transaction, run)
+            return content
 
     def _display(self, run: str, column: sa.Column[int], target: str) -> Display | None:
-        with self._database.reading() as transaction:
-            look_at(transaction, run)
-            reference = sa.select(column).where(runs.c.id == run).scalar_subquery()
-            return contents.show(transaction, reference, run=run, target=target)
+        reference = sa.select(column).where(runs.c.id == run).scalar_subquery()
+        with self._database.looking() as transaction:
+            shown = contents.show(transaction, reference, run=run, target=target)
+            if shown is None:
+                look_at(transaction, run)
+            return shown

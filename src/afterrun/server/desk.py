@@ -87,18 +87,29 @@ class Desk(Protocol):
 
 
 class StoreDesk:
-    """A desk over an open store. ``nudge`` is called when there may be work."""
+    """A desk over an open store.
 
-    def __init__(self, store: RunStore, *, nudge: Callable[[], object] = lambda: None) -> None:
+    ``queued`` is called when a run was queued, and ``nudge`` when something may have changed for runs that
+    are under way.
+    """
+
+    def __init__(
+        self,
+        store: RunStore,
+        *,
+        nudge: Callable[[], object] = lambda: None,
+        queued: Callable[[], object] = lambda: None,
+    ) -> None:
         """Take a store."""
         self._store = store
         self._nudge = nudge
+        self._queued = queued
 
     def start(self, ask: StartAsk) -> StartedAnswer:
         """Start a workflow: the run is queued, durably, when this returns."""
         content = dump("input", ask.input)
         made = self._store.create(ask.workflow, idempotency_key=ask.idempotency_key, content=content)
-        self._nudge()
+        self._queued()
         return StartedAnswer(run=RunAnswer.of(made.run), new=made.new)
 
     def runs(self, ask: RunsAsk) -> RunsAnswer:

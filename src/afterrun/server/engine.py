@@ -45,6 +45,9 @@ LOOK_AGAIN: Final = 0.5
 POLL: Final = 1.0
 """Seconds between two looks for work that nobody told of."""
 
+TIMERS: Final = 0.1
+"""Seconds between two looks for runs whose time has come."""
+
 
 class Engine:
     """Serves one store. All but the coroutines may be called from any thread; it is a `Host`."""
@@ -65,7 +68,7 @@ class Engine:
         self._orphans: set[tuple[str, int]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = self._lost = False
-        self._looked = 0.0
+        self._looked = self._woken = 0.0
         self._is_ready = asyncio.Event()
         self._look = asyncio.Event()
         self._beat = asyncio.Event()
@@ -99,6 +102,13 @@ class Engine:
         if loop is not None:
             with suppress(RuntimeError):  # it is closed: there is nothing to look for
                 loop.call_soon_threadsafe(self._nudged)
+
+    def look_for_work(self) -> None:
+        """Look now for queued work, from any thread."""
+        loop = self._loop
+        if loop is not None:
+            with suppress(RuntimeError):  # it is closed: there is nothing to look for
+                loop.call_soon_threadsafe(self._look.set)
 
     def await_end(self, run: str, seconds: float | None = None) -> Run:
         """Wait until a run has ended, for so many seconds at most; return it as it is then.
@@ -227,9 +237,12 @@ class Engine:
     def _claims(self, limit: int) -> list[Claim]:
         """Take queued runs, those that are due now among them, and now and then those of late owners."""
         store, names, keep_for = self.store, self._pool.workflows, self.settings.lease
-        store.claims.wake_due()
-        if time.monotonic() - self._looked >= POLL:
-            self._looked = time.monotonic()
+        now = time.monotonic()
+        if now - self._woken >= TIMERS:
+            self._woken = now
+            store.claims.wake_due()
+        if now - self._looked >= POLL:
+            self._looked = now
             store.claims.late(names=names, owner=self._owner)
         return store.claims.take(owner=self._owner, names=names, keep_for=keep_for, limit=limit)
 

@@ -49,7 +49,10 @@ class Host(Protocol):
         """Return the folder for backups that are asked for over HTTP; ``None`` allows none."""
 
     def nudge(self) -> None:
-        """Look for work now."""
+        """Look now for work, and at what runs: something may have changed for them."""
+
+    def look_for_work(self) -> None:
+        """Look now for queued work."""
 
     def status(self) -> Status:
         """Say how the server is."""

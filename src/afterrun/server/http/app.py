@@ -43,7 +43,8 @@ def application(host: Host) -> FastAPI:
         redirect_slashes=False,
     )
     answer_with_problems(app)
-    for router in (state_of(host), runs_of(StoreDesk(host.store, nudge=host.nudge)), retention_of(host)):
+    desk = StoreDesk(host.store, nudge=host.nudge, queued=host.look_for_work)
+    for router in (state_of(host), runs_of(desk), retention_of(host)):
         app.include_router(router)
     made = app.openapi
     app.openapi = lambda: _completed(made())  # type: ignore[method-assign] # as FastAPI's pages have it
