@@ -5,26 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
 from afterrun.core.times import Instant, micros
 from afterrun.runs.access import hold, hold_as_owner
-from afterrun.runs.database import Database, Transaction
+from afterrun.runs.database import Database, Dialect, Transaction
 from afterrun.runs.labels import label
 from afterrun.runs.lifecycle import hand_off, wake
 from afterrun.runs.lineage import lineage_block
-from afterrun.runs.obligations import close_many, open_many
+from afterrun.runs.obligations import open_work
 from afterrun.runs.schema import leases, obligations, runs
-from afterrun.runs.views import COLUMNS, Run, moment, run_of
-from afterrun.runs.words import RunStatus, Work
+from afterrun.runs.views import COLUMNS, Run, moment, run_from
+from afterrun.runs.words import OF_RUN, RunStatus, Work
 
 MANY: Final = 100
 """Runs that one transaction changes at most."""
 
 QUEUED: Final = runs.c.status == sa.literal_column(f"'{RunStatus.QUEUED}'")
 """As the partial index has it."""
+
+RUN: Final = len(COLUMNS)
+"""Columns that tell of a run, before those that tell of its lease."""
+
+NOW: Final[sa.BindParameter[int]] = sa.bindparam("now", type_=sa.BigInteger())
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,19 @@ class Claim:
 
     run: Run
     epoch: int
+
+
+class Look(NamedTuple):
+    """What is told of the last lease of a queued run."""
+
+    epoch: int | None
+    released_at: Instant | None
+    until: Instant | None
+    clock: Instant | None
+
+    def free(self, now: Instant) -> bool:
+        """Say whether nobody holds the run."""
+        return self.epoch is None or self.released_at is not None or (self.until or now) <= now
 
 
 class Claims:
@@ -50,9 +68,9 @@ class Claims:
         A run that somebody else holds, or under which nothing may begin, is passed by.
         """
         label("owner of a lease", owner)
-        wanted = sa.select(runs.c.id, runs.c.root_id).where(QUEUED, runs.c.name.in_(names))
         with self._database.writing() as transaction:
-            found = transaction.rows(wanted.order_by(runs.c.id).limit(min(limit, MANY)))
+            wanted = {"names": transaction.dialect.listed(names), "most": min(limit, MANY)}
+            found = transaction.direct(_queued, wanted)
             if not found:
                 return []
             claims = _claimable(transaction, found)
@@ -127,22 +145,35 @@ class Claims:
             return sum(change(transaction, hold(transaction, run)) for (run,) in found)
 
 
-def _claimable(transaction: Transaction, found: Sequence[sa.Row[Any]]) -> list[Claim]:
+def _claimable(transaction: Transaction, found: Sequence[tuple[Any, ...]]) -> list[Claim]:
     """Hold the trees of queued runs, and return those that may be taken, with the epochs of their leases."""
-    roots = sorted({row.root_id for row in found})
-    top = sa.select(runs.c.id).where(runs.c.id.in_(roots)).order_by(runs.c.id)
-    transaction.rows(transaction.dialect.locked(top))
-    clock = transaction.dialect.clock.label("clock")
-    last = leases.c.epoch, leases.c.released_at, leases.c.until, clock
-    looked = sa.select(*COLUMNS, *last).outerjoin(leases, leases.c.run_id == runs.c.id)
-    mine = runs.c.id.in_([row.id for row in found])
-    rows = transaction.rows(looked.where(mine, QUEUED).order_by(runs.c.id))
-    if rows:
-        transaction.tell(rows[0].clock)
+    ids, roots = zip(*found, strict=True)
+    listed = transaction.dialect.listed
+    wanted = {"ids": listed(ids), "roots": listed(sorted(set(roots)))}
+    _, rows = transaction.direct_behind(_roots, _looked, wanted)
+    looks = [(run_from(row[:RUN]), Look(*row[RUN:])) for row in rows]
+    for _, look in looks[:1]:
+        transaction.tell(look.clock)
     now = transaction.now
-    free = [row for row in rows if row.epoch is None or row.released_at is not None or row.until <= now]
-    claims = [Claim(run_of(row), (row.epoch or 0) + 1) for row in free]
+    claims = [Claim(run, (look.epoch or 0) + 1) for run, look in looks if look.free(now)]
     return [claim for claim in claims if not _blocked(transaction, claim.run)]
+
+
+def _queued(dialect: Dialect) -> sa.Select[Any]:
+    named = dialect.among(runs.c.name, "names")
+    wanted = sa.select(runs.c.id, runs.c.root_id).where(QUEUED, named)
+    return wanted.order_by(runs.c.id).limit(sa.bindparam("most", type_=sa.BigInteger()))
+
+
+def _roots(dialect: Dialect) -> sa.ClauseElement:
+    top = sa.select(runs.c.id).where(dialect.among(runs.c.id, "roots"))
+    return dialect.locked(top.order_by(runs.c.id))
+
+
+def _looked(dialect: Dialect) -> sa.Select[Any]:
+    last = leases.c.epoch, leases.c.released_at, leases.c.until
+    looked = sa.select(*COLUMNS, *last, dialect.clock).outerjoin(leases, leases.c.run_id == runs.c.id)
+    return looked.where(dialect.among(runs.c.id, "ids"), QUEUED).order_by(runs.c.id)
 
 
 def _blocked(transaction: Transaction, run: Run) -> bool:
@@ -153,16 +184,35 @@ def _blocked(transaction: Transaction, run: Run) -> bool:
 def _begin(transaction: Transaction, claims: Sequence[Claim], owner: str, until: Instant) -> None:
     """Give runs to their owner, and let them go on: a statement a table, however many runs there are."""
     now = transaction.now
-    taken = {"owner": owner, "acquired_at": now, "until": until, "released_at": None}
-    rows = [{"run_id": claim.run.id, "epoch": claim.epoch, **taken} for claim in claims]
-    scope = [claim.run.id for claim in claims]
-    begun = sa.update(runs).where(runs.c.id.in_(scope))
-    first = sa.func.coalesce(runs.c.started_at, now)
+    lease = {"owner": owner, "acquired_at": now, "until": until, "released_at": None}
+    scope = {"ids": transaction.dialect.listed([claim.run.id for claim in claims]), "now": now}
     with transaction.together():
-        transaction.change(transaction.dialect.upsert(leases, ["run_id"], ["epoch", *taken]), rows)
-        open_many(transaction, [claim.run for claim in claims], Work.LEASE, until=until)
-        close_many(transaction, scope, Work.QUEUED, Work.WAITING)
-        transaction.change(begun.values(status=RunStatus.RUNNING, wake_at=None, started_at=first))
+        for claim in claims:
+            transaction.direct(_lease, {"run_id": claim.run.id, "epoch": claim.epoch, **lease})
+            open_work(transaction, claim.run, Work.LEASE, until=until)
+        transaction.direct(_wait_no_more, scope)
+        transaction.direct(_begun, scope)
+
+
+def _lease(dialect: Dialect) -> sa.Insert:
+    row = {column.name: sa.bindparam(column.name, type_=column.type) for column in leases.c}
+    return dialect.upsert(leases, ["run_id"], [name for name in row if name != "run_id"]).values(row)
+
+
+def _wait_no_more(dialect: Dialect) -> sa.Update:
+    mine = dialect.among(obligations.c.run_id, "ids"), obligations.c.closed_at.is_(None)
+    whole = obligations.c.generation == OF_RUN, obligations.c.subject == sa.literal_column("''")
+    kinds: list[sa.ColumnElement[str]] = [
+        sa.literal_column(f"'{kind}'") for kind in (Work.QUEUED, Work.WAITING)
+    ]
+    waiting = sa.update(obligations).where(*mine, *whole, obligations.c.kind.in_(kinds))
+    return waiting.values(closed_at=NOW)
+
+
+def _begun(dialect: Dialect) -> sa.Update:
+    values = {"status": sa.literal_column(f"'{RunStatus.RUNNING}'"), "wake_at": sa.null()}
+    first = sa.func.coalesce(runs.c.started_at, NOW)
+    return sa.update(runs).where(dialect.among(runs.c.id, "ids")).values(started_at=first, **values)
 
 
 def _requeue(transaction: Transaction, run: Run) -> bool:

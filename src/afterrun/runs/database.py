@@ -55,6 +55,12 @@ class Dialect(Protocol):
     def locked(self, statement: sa.Select[Any]) -> sa.Select[Any]:
         """Let a statement lock the rows that it returns until the transaction ends."""
 
+    def among(self, column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
+        """Test whether a text is among those of a parameter: any number of them, as `listed` gives them."""
+
+    def listed(self, texts: Sequence[str]) -> object:
+        """Return texts as one parameter."""
+
     def insert_new(self, table: sa.Table, conflict: Sequence[str]) -> sa.Insert:
         """Return an insert that passes by rows whose unique ``conflict`` columns are taken."""
 

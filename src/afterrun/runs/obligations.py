@@ -51,19 +51,6 @@ def opening(dialect: Dialect) -> sa.Insert:
     return dialect.upsert(obligations, KEY, OPENED).values(row)
 
 
-def open_many(transaction: Transaction, runs: Sequence[Run], kind: Work, *, until: Instant | None) -> None:
-    """Open the same piece of work of many runs, each as a whole."""
-    with transaction.together():
-        for run in runs:
-            open_work(transaction, run, kind, until=until)
-
-
-def close_many(transaction: Transaction, runs: Sequence[str], *kinds: Work) -> None:
-    """Close pieces of work of runs as a whole, as far as they are open."""
-    whole = obligations.c.generation == OF_RUN, obligations.c.subject == ""
-    _close(transaction, obligations.c.run_id.in_(runs), *whole, obligations.c.kind.in_(kinds))
-
-
 def close_work(
     transaction: Transaction, run: Run, *kinds: Work, generation: int = OF_RUN, subject: str = ""
 ) -> None:

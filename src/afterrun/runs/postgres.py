@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.dialects.postgresql import ARRAY, insert
 from sqlalchemy.engine import URL
 
 from afterrun.core.errors import StoreFailure, UsageError
@@ -73,6 +73,14 @@ class Postgres:
     def locked(self, statement: sa.Select[Any]) -> sa.Select[Any]:
         """Lock the rows that the statement returns; a sweep passes them by."""
         return statement.with_for_update()
+
+    def among(self, column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
+        """Compare with the elements of an array."""
+        return column == sa.any_(sa.bindparam(name, type_=ARRAY(sa.Text())))
+
+    def listed(self, texts: Sequence[str]) -> object:
+        """Return a list, which the driver sends as an array."""
+        return list(texts)
 
     def insert_new(self, table: sa.Table, conflict: Sequence[str]) -> sa.Insert:
         """Return an insert that passes by rows that are there."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -89,6 +90,15 @@ class SQLite:
     def locked(self, statement: sa.Select[Any]) -> sa.Select[Any]:
         """Return the statement: the write lock holds every row."""
         return statement
+
+    def among(self, column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
+        """Compare with the elements of an array of JSON."""
+        listed = sa.func.json_each(sa.bindparam(name, type_=sa.Text())).table_valued("value")
+        return column.in_(sa.select(listed.c.value))
+
+    def listed(self, texts: Sequence[str]) -> object:
+        """Return an array of JSON."""
+        return json.dumps(list(texts))
 
     def insert_new(self, table: sa.Table, conflict: Sequence[str]) -> sa.Insert:
         """Return an insert that passes by rows that are there."""

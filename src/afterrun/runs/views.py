@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -84,6 +85,7 @@ COLUMNS: Final = (
     runs.c.started_at,
     runs.c.ended_at,
 )
+NAMES: Final = tuple(column.name for column in COLUMNS)
 
 
 def above(table: sa.FromClause) -> sa.ColumnElement[Any]:
@@ -96,7 +98,12 @@ def moment(instant: Instant | None) -> datetime | None:
     return None if instant is None else to_datetime(instant)
 
 
-def run_of(row: sa.Row[Any]) -> Run:
+def run_from(values: Sequence[Any]) -> Run:
+    """Return the view of the values of `COLUMNS`, as a driver gives them."""
+    return run_of(SimpleNamespace(**dict(zip(NAMES, values, strict=True))))
+
+
+def run_of(row: sa.Row[Any] | SimpleNamespace) -> Run:
     """Return the view of a row of `COLUMNS`."""
     parent = row.parent_id and Attempt(
         row.parent_id, row.parent_generation, row.parent_step, row.parent_attempt
