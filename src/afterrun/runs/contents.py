@@ -36,6 +36,17 @@ class Display:
         return self.text is not None and self.text.endswith(CUT)
 
 
+class _Exact(NamedTuple):
+    """What a reference leads to."""
+
+    reference: int | None
+    address: str
+    id: int
+    size: int
+    key_id: str | None
+    content: bytes
+
+
 class Found(NamedTuple):
     """A blob that is there, or else the ``new`` number of one: as `Dialect.look` tells it."""
 
@@ -87,9 +98,24 @@ def load(
     ``run`` and ``target`` say whose content it is, for the error. Raises `PayloadUnreadable`, and
     `NoSealingKey` where there is content.
     """
-    columns = blobs.c.id, blobs.c.size, blobs.c.key_id, blobs.c.content
-    row = _referred(transaction, reference, columns, run, target)
-    if row is None:
+    return opened(transaction, transaction.rows(exact(reference)), run=run, target=target)
+
+
+def exact(reference: sa.ScalarSelect[int]) -> sa.Select[Any]:
+    """Return the statement whose one row `opened` takes."""
+    return _referred(reference, blobs.c.id, blobs.c.size, blobs.c.key_id, blobs.c.content)
+
+
+def opened(
+    transaction: Transaction,
+    rows: Sequence[Sequence[Any]],
+    *,
+    run: str | None = None,
+    target: str = "content",
+) -> bytes | None:
+    """Return the exact content that the row of an `exact` statement has. Raises as `load` does."""
+    row = _Exact(*rows[0])
+    if not _is_there(row.reference, row.address, run, target):
         return None
     try:
         content = transaction.sealing.open(row.id, row.address, Sealed(row.key_id, bytes(row.content)))
@@ -111,9 +137,9 @@ def show(
 
     Raises `PayloadUnreadable`.
     """
-    columns = blobs.c.size, blobs.c.display, blobs.c.display_mark
-    row = _referred(transaction, reference, columns, run, target)
-    if row is None:
+    shown = _referred(reference, blobs.c.size, blobs.c.display, blobs.c.display_mark)
+    row = transaction.rows(shown)[0]
+    if not _is_there(row.reference, row.address, run, target):
         return None
     if transaction.has_key:
         mark = transaction.sealing.mark(row.address, row.display)
@@ -122,21 +148,18 @@ def show(
     return Display(row.size, row.display)
 
 
-def _referred(
-    transaction: Transaction,
-    reference: sa.ScalarSelect[int],
-    columns: tuple[sa.Column[Any], ...],
-    run: str | None,
-    target: str,
-) -> sa.Row[Any] | None:
+def _referred(reference: sa.ScalarSelect[int], *columns: sa.Column[Any]) -> sa.Select[Any]:
+    """Return a statement of one row: the reference, and what it leads to, which may be nothing."""
     wanted = sa.select(reference.label("reference")).subquery("wanted")
     source = wanted.outerjoin(blobs, blobs.c.id == wanted.c.reference)
-    row = transaction.one(sa.select(wanted.c.reference, blobs.c.address, *columns).select_from(source))
-    if row is None or row.reference is None:
-        return None
-    if row.address is None:
+    return sa.select(wanted.c.reference, blobs.c.address, *columns).select_from(source)
+
+
+def _is_there(reference: int | None, address: str | None, run: str | None, target: str) -> bool:
+    """Say whether there is content. Raises `PayloadUnreadable` if what is referred to is not there."""
+    if reference is not None and address is None:
         raise PayloadUnreadable(run=run, target=target, why="missing")
-    return row
+    return reference is not None
 
 
 def row_of(transaction: Transaction, content: bytes, address: str, number: int) -> dict[str, object]:

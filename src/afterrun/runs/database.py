@@ -121,6 +121,10 @@ class Transaction:
         """
         return self._clock() if self._clock is not None else self.dialect.now(self.connection)
 
+    @cached_property
+    def _driver(self) -> Any:  # noqa: ANN401 - of either driver
+        return self.connection.connection.driver_connection
+
     @property
     def sealing(self) -> Sealing:
         """Return how content is kept here. Raises `NoSealingKey`."""
@@ -143,13 +147,13 @@ class Transaction:
         It is made once for the store, and goes to the driver as it is.
         """
         made = self._written(make)
-        return made.rows(made.send(self.connection, values))
+        return made.rows(made.send(self._driver, values))
 
     def direct_behind(self, first: Make, make: Make, values: Values) -> Both:
         """Run one statement behind another, on one way to a server; return the rows of each."""
         before, made = self._written(first), self._written(make)
         with self.dialect.together(self.connection):
-            cursors = before.send(self.connection, values), made.send(self.connection, values)
+            cursors = before.send(self._driver, values), made.send(self._driver, values)
         return before.rows(cursors[0]), made.rows(cursors[1])
 
     def together(self) -> AbstractContextManager[object]:
@@ -163,7 +167,7 @@ class Transaction:
         """Run statements whose rows nobody wants, on one way to a server; each takes what it needs."""
         with self.together():
             for make in makes:
-                self._written(make).send(self.connection, values)
+                self._written(make).send(self._driver, values)
 
     def _written(self, make: Make) -> Direct:
         return self._database.statements.get(make) or self._database.write(make)
@@ -222,23 +226,17 @@ class Database:
         self.statements[make] = made
         return made
 
-    @contextmanager
-    def writing(self) -> Iterator[Transaction]:
+    def writing(self) -> AbstractContextManager[Transaction]:
         """Give a transaction that may write; it is committed at the end, or undone by an exception."""
-        with self._transaction(writing=True) as transaction:
-            yield transaction
+        return self._transaction(writing=True)
 
-    @contextmanager
-    def reading(self) -> Iterator[Transaction]:
+    def reading(self) -> AbstractContextManager[Transaction]:
         """Give a transaction that sees one snapshot, and changes nothing."""
-        with self._transaction(writing=False) as transaction:
-            yield transaction
+        return self._transaction(writing=False)
 
-    @contextmanager
-    def looking(self) -> Iterator[Transaction]:
+    def looking(self) -> AbstractContextManager[Transaction]:
         """Give what sees a snapshot with each statement: for a call that needs no more than one."""
-        with self._transaction(writing=False, one=True) as transaction:
-            yield transaction
+        return self._transaction(writing=False, one=True)
 
     @contextmanager
     def together(self, *, before_commit: Callable[[], None] = lambda: None) -> Iterator[None]:

@@ -39,10 +39,10 @@ class Direct:
             answers=isinstance(statement, sa.SelectBase) or bool(made.effective_returning),
         )
 
-    def send(self, connection: sa.Connection, values: Mapping[str, object]) -> Any:  # noqa: ANN401 - a driver's cursor
-        """Run it with these values on the connection's driver, and return the cursor that has its rows."""
-        cursor: Any = connection.connection.cursor()
-        named = {**self.given, **values}
+    def send(self, driver: Any, values: Mapping[str, object]) -> Any:  # noqa: ANN401 - a driver's connection and cursor
+        """Run it with these values on a driver's connection, and return the cursor that has its rows."""
+        cursor = driver.cursor()
+        named = {**self.given, **values} if self.given else values
         cursor.execute(self.text, named if self.order is None else [named[name] for name in self.order])
         return cursor
 

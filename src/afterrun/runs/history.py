@@ -10,11 +10,15 @@ import sqlalchemy as sa
 
 from afterrun.runs import contents
 from afterrun.runs.access import look_at
-from afterrun.runs.database import Database, Transaction
+from afterrun.runs.database import Database, Dialect, Transaction
 from afterrun.runs.errors import NotFound
 from afterrun.runs.schema import attempts, blobs, generations, runs, steps
 from afterrun.runs.views import moment
 from afterrun.runs.words import AttemptStatus, StepKind, StepStatus
+
+RUN: Final[sa.BindParameter[str]] = sa.bindparam("run", type_=sa.Text())
+FIRST: Final = 1
+"""The number of the first generation."""
 
 PAGE: Final = 200
 """Entries of a page."""
@@ -70,13 +74,27 @@ class History:
 
     def input(self, run: str, *, generation: int) -> bytes | None:
         """Return what a generation began with."""
-        with self._database.reading() as transaction:
-            first = sa.select(runs.c.input_id).where(runs.c.id == run)
-            later = sa.select(generations.c.input_id).where(
-                generations.c.run_id == run, generations.c.number == generation
-            )
-            wanted = first if generation == 1 else later
-            return contents.load(transaction, wanted.scalar_subquery())
+        with self._database.looking() as transaction:
+            make = of_input if generation == FIRST else of_generation
+            rows = transaction.direct(make, {"run": run, "of_generation": generation})
+            return contents.opened(transaction, rows)
+
+
+def of_input(_: Dialect) -> sa.Select[Any]:
+    """Return the statement for what ``:run`` began with, as `contents.opened` takes it."""
+    return contents.exact(sa.select(runs.c.input_id).where(runs.c.id == RUN).scalar_subquery())
+
+
+def of_output(_: Dialect) -> sa.Select[Any]:
+    """Return the statement for what it ended with."""
+    return contents.exact(sa.select(runs.c.output_id).where(runs.c.id == RUN).scalar_subquery())
+
+
+def of_generation(_: Dialect) -> sa.Select[Any]:
+    """Return the statement for what its ``:of_generation`` began with."""
+    number = sa.bindparam("of_generation", type_=sa.BigInteger())
+    mine = generations.c.run_id == RUN, generations.c.number == number
+    return contents.exact(sa.select(generations.c.input_id).where(*mine).scalar_subquery())
 
 
 def entries(transaction: Transaction, which: sa.ColumnElement[bool], *, limit: int) -> list[Entry]:

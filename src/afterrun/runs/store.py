@@ -16,12 +16,12 @@ from afterrun.runs.checkpoints import Checkpoints
 from afterrun.runs.claims import Claims
 from afterrun.runs.contents import Display
 from afterrun.runs.creation import Created, Order
-from afterrun.runs.database import Clock, Database
+from afterrun.runs.database import Clock, Database, Make
 from afterrun.runs.effects import Effects
 from afterrun.runs.endings import RESUMABLE
 from afterrun.runs.errors import Block
 from afterrun.runs.follow_ups import FollowUps
-from afterrun.runs.history import History
+from afterrun.runs.history import History, of_input, of_output
 from afterrun.runs.identity import Choice, chosen, unlock
 from afterrun.runs.leases import Leases
 from afterrun.runs.lineage import lineage_block, step_block
@@ -300,11 +300,11 @@ class RunStore:
 
     def input_of(self, run: str) -> bytes | None:
         """Return the exact content that a run began with. Raises `RunNotFound` and `PayloadUnreadable`."""
-        return self._content(run, runs.c.input_id, "input of the run")
+        return self._content(run, of_input, "input of the run")
 
     def output_of(self, run: str) -> bytes | None:
         """Return the exact content that a run ended with. Raises `RunNotFound` and `PayloadUnreadable`."""
-        return self._content(run, runs.c.output_id, "output of the run")
+        return self._content(run, of_output, "output of the run")
 
     def input_display_of(self, run: str) -> Display | None:
         """Return what may be shown of a run's input; it needs no key. Raises `RunNotFound`."""
@@ -328,10 +328,10 @@ class RunStore:
         with self._database.writing() as transaction:
             return reseal(transaction, limit=limit)
 
-    def _content(self, run: str, column: sa.Column[int], target: str) -> bytes | None:
-        reference = sa.select(column).where(runs.c.id == run).scalar_subquery()
+    def _content(self, run: str, make: Make, target: str) -> bytes | None:
         with self._database.looking() as transaction:
-            content = contents.load(transaction, reference, run=run, target=target)
+            rows = transaction.direct(make, {"run": run})
+            content = contents.opened(transaction, rows, run=run, target=target)
             if content is None:
                 look_at(transaction, run)
             return content
