@@ -7,14 +7,16 @@ On PostgreSQL, the pages that each of its statements found or read, as the serve
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
+from unittest.mock import patch
 
 import sqlalchemy as sa
 
 from afterrun.runs import RunStore
+from afterrun.runs.direct import Direct
 from runs.runs_kit import Home
 
 IO: Final = Path("/proc/thread-self/io")
@@ -107,12 +109,18 @@ def statements(store: RunStore) -> Iterator[list[tuple[str, Any]]]:
     """Give the statements that a store runs meanwhile, with their values."""
     seen: list[tuple[str, Any]] = []
     engine = store._database._engine
+    send = Direct.send
+
+    def send_noted(made: Direct, driver: object, values: Mapping[str, object]) -> object:
+        seen.append((made.text, {**made.given, **values}))
+        return send(made, driver, values)
 
     def note(_connection: object, _cursor: object, text: str, values: object, *_more: object) -> None:
         seen.append((text, values))
 
     sa.event.listen(engine, "before_cursor_execute", note)
     try:
-        yield seen
+        with patch.object(Direct, "send", send_noted):
+            yield seen
     finally:
         sa.event.remove(engine, "before_cursor_execute", note)
