@@ -14,6 +14,7 @@ from afterrun import SweepOptions
 from afterrun.core.errors import StoreFailure
 from afterrun.runs import LeaseHeld, RunError, RunNotFound, RunStatus, RunStore, creation
 from afterrun.runs.schema import blobs, runs
+from runs.read_meter import statements
 from runs.runs_kit import MONTH, Home, child_of, ended_run, running
 
 THREADS = 4
@@ -179,29 +180,28 @@ def test_lists_and_states_are_read_without_touching_content(store: RunStore) -> 
     store.messages.send(root, b"hello")
     turn = store.turns.open(root, "user", content=b"why?")
     store.checkpoints.save(root, b"state")
-    seen: list[str] = []
-    sa.event.listen(store._database._engine, "before_cursor_execute", lambda *call: seen.append(call[2]))
-    store.newest()
-    store.queued()
-    store.get(root)
-    store.tree(root)
-    store.steps.of(root)
-    store.results.due("anybody")
-    store.view(root)
-    parts: tuple[Any, ...] = (store.effects, store.messages, store.turns, store.follow_ups)
-    for part in (*parts, store.checkpoints, store.resources):
-        part.of(root)
-    store.messages.pending(root)
-    store.effects.unsettled()
-    store.turns.due()
-    store.follow_ups.due()
-    store.checkpoints.newest(root)
-    store.checkpoints.unresumed()
-    store.resources.held()
-    assert seen
-    assert not [statement for statement in seen if "blobs" in statement]
-    store.turns.content_of(turn)
-    assert [statement for statement in seen if "blobs" in statement]
+    with statements(store) as seen:
+        store.newest()
+        store.queued()
+        store.get(root)
+        store.tree(root)
+        store.steps.of(root)
+        store.results.due("anybody")
+        store.view(root)
+        parts: tuple[Any, ...] = (store.effects, store.messages, store.turns, store.follow_ups)
+        for part in (*parts, store.checkpoints, store.resources):
+            part.of(root)
+        store.messages.pending(root)
+        store.effects.unsettled()
+        store.turns.due()
+        store.follow_ups.due()
+        store.checkpoints.newest(root)
+        store.checkpoints.unresumed()
+        store.resources.held()
+        assert seen
+        assert not [text for text, _ in seen if "blobs" in text]
+        store.turns.content_of(turn)
+        assert [text for text, _ in seen if "blobs" in text]
 
 
 def test_candidates_come_by_an_index(home: Home) -> None:
@@ -214,17 +214,15 @@ def test_what_waits_for_others_is_found_by_an_index(home: Home, store: RunStore)
     """However much is over and done, looking for what is open reads what is open."""
     if home.name != "sqlite":
         return  # with so few rows a server reads them all
-    seen: list[Any] = []
-    engine = store._database._engine
-    sa.event.listen(engine, "before_cursor_execute", lambda *call: seen.append((call[2], call[3])))
-    store.effects.unsettled()
-    store.turns.due()
-    store.follow_ups.due()
-    store.checkpoints.unresumed()
-    store.resources.held()
-    store.messages.pending(running(store))
+    with statements(store) as seen:
+        store.effects.unsettled()
+        store.turns.due()
+        store.follow_ups.due()
+        store.checkpoints.unresumed()
+        store.resources.held()
+        store.messages.pending(running(store))
     looks = [call for call in seen if call[0].startswith("SELECT") and "ORDER BY" in call[0]]
-    with engine.connect() as connection:
+    with store._database._engine.connect() as connection:
         for statement, values in looks:
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).fetchall()
             assert not [row for row in plan if row[3].startswith("SCAN") and "INDEX" not in row[3]], statement
