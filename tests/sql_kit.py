@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from afterrun.core.store import Cursor
 from afterrun.core.times import DAY, Instant
 from afterrun.stores.sql.orphans import lost_references, orphan_counts
-from afterrun.stores.sql.postgres import Postgres
-from afterrun.stores.sql.sqlite import SQLite
+from afterrun.stores.sql.postgres.dialect import Postgres
+from afterrun.stores.sql.sqlite.dialect import SQLite
 from afterrun.stores.sql.store import SqlStore
 from afterrun.stores.sql.transaction import RowLocks
 

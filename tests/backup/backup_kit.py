@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from afterrun import Policy, Report, Retention, SweepOptions
-from afterrun.stores.sql import backup as backup_module
 from afterrun.stores.sql.backups import BackupKind, BackupOrder, Restored
+from afterrun.stores.sql.sqlite import backup as backup_module
 from own_store import OLD, OwnStore, own_store
 
 MONTH = Policy(keep_for=timedelta(days=30))

@@ -9,10 +9,10 @@ from typing import Any
 
 from afterrun import SweepOptions
 from afterrun.stores.new_file import NewFile
-from afterrun.stores.sql.attached import Attached
 from afterrun.stores.sql.backups import BackupOrder
-from afterrun.stores.sql.removed_backup import RemovedBackup
-from afterrun.stores.sql.whole_backup import WholeBackup
+from afterrun.stores.sql.sqlite.attached import Attached
+from afterrun.stores.sql.sqlite.removed_backup import RemovedBackup
+from afterrun.stores.sql.sqlite.whole_backup import WholeBackup
 from backup.backup_kit import MONTH
 from own_store import OwnStore
 

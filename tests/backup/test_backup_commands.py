@@ -137,7 +137,7 @@ def test_ctrl_c_takes_the_unfinished_backup_away(
     def interrupted(*_args: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("afterrun.stores.sql.removed_backup.RemovedBackup._index", interrupted)
+    monkeypatch.setattr("afterrun.stores.sql.sqlite.removed_backup.RemovedBackup._index", interrupted)
     with unchanged(store):
         answer = run_cli(
             "prune", store, *POLICY, "--apply", "--yes", "--backup", folder / "b", stdin=io.StringIO()

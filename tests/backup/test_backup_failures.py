@@ -18,10 +18,10 @@ from afterrun import Budget, Refused, SweepOptions
 from afterrun.core.errors import BackupFailed
 from afterrun.core.facts import Unit
 from afterrun.stores.new_file import UNFINISHED
-from afterrun.stores.sql.attached import Attached
 from afterrun.stores.sql.backups import BackupKind, BackupOrder
 from afterrun.stores.sql.removal import Removal
-from afterrun.stores.sql.whole_backup import WholeBackup
+from afterrun.stores.sql.sqlite.attached import Attached
+from afterrun.stores.sql.sqlite.whole_backup import WholeBackup
 from backup.backup_kit import MONTH, after_backup, content, ids, prune, restore, script, strange_store
 from own_store import OwnStore
 
@@ -205,7 +205,7 @@ def test_a_busy_engine_does_not_keep_a_whole_backup_from_ending(
     store: OwnStore, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An engine that commits in every pause makes the copy begin again only a few times."""
-    monkeypatch.setattr("afterrun.stores.sql.whole_backup.STEP_PAGES", 2)
+    monkeypatch.setattr("afterrun.stores.sql.sqlite.whole_backup.STEP_PAGES", 2)
     rest = WholeBackup._rest
     pauses = []
 

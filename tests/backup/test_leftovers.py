@@ -20,8 +20,8 @@ from afterrun.core.errors import BackupFailed
 from afterrun.state import StateDirectory
 from afterrun.state.files import MAX_DRAFTS
 from afterrun.stores.new_file import UNFINISHED
-from afterrun.stores.sql.attached import Attached
 from afterrun.stores.sql.backups import BackupKind
+from afterrun.stores.sql.sqlite.attached import Attached
 from backup.backup_kit import MONTH, content, ids, prune, restore, strange_store
 from cli.kit import run_cli
 from own_store import OwnStore

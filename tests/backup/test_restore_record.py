@@ -17,8 +17,8 @@ from afterrun.core.errors import BackupFailed, StoreUnreadable
 from afterrun.core.facts import Unit
 from afterrun.state import StateDirectory
 from afterrun.state.files import MAX_RECORDS, Record
-from afterrun.stores.sql.attached_units import AttachedUnits
-from afterrun.stores.sql.restore import Restore
+from afterrun.stores.sql.sqlite.attached_units import AttachedUnits
+from afterrun.stores.sql.sqlite.restore import Restore
 from backup.backup_kit import MONTH, ids, prune, restore, script, strange_store
 from cli.kit import run_cli
 from own_store import OwnStore
@@ -27,7 +27,7 @@ TESTS = Path(__file__).resolve().parents[1]
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from afterrun.stores.sql.restore import Restore
+from afterrun.stores.sql.sqlite.restore import Restore
 from backup.backup_kit import restore
 from own_store import OwnStore
 

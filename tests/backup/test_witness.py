@@ -9,8 +9,8 @@ import pytest
 
 from afterrun import SweepOptions
 from afterrun.core.facts import Key, Unit
-from afterrun.stores.sql.attached_units import BACKUP, AttachedUnits
 from afterrun.stores.sql.backups import BackupKind
+from afterrun.stores.sql.sqlite.attached_units import BACKUP, AttachedUnits
 from afterrun.stores.sql.store import SqlStore
 from afterrun.stores.sql.transaction import SqlTransaction
 from backup.backup_kit import ids, prune, strange_store

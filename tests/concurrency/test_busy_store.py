@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from afterrun import Retention, SweepOptions
 from afterrun.core.errors import StoreFailure, UnitFailure
 from afterrun.state import StateDirectory
-from afterrun.stores.sql import sqlite as dialect_module
+from afterrun.stores.sql.sqlite import dialect as dialect_module
 from crash.aged import MONTH, kept, make_aged, standing
 from dumps import dump_sqlite
 from engines.stores import ENGINES

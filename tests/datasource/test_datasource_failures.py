@@ -41,7 +41,7 @@ def test_commit_that_fails_after_the_datasource_has_committed_is_tried_again(
     with file_pair.retention() as retention, closing(sqlite3.connect(file_pair.store.location)) as reader:
         reader.isolation_level = None
         annex = retention.store.reach.annexes[0]
-        monkeypatch.setattr("afterrun.stores.sql.sqlite.BUSY_MS", 200)
+        monkeypatch.setattr("afterrun.stores.sql.sqlite.dialect.BUSY_MS", 200)
         real = annex.remove
 
         def remove(keys: list[str]) -> int:

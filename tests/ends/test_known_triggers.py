@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from afterrun.stores.sql.postgres import Postgres
+from afterrun.stores.sql.postgres.dialect import Postgres
 from afterrun.stores.sql.store import SqlStore
 from ends.jobs import Job, fill, left, make, note_shape, open_jobs, prune
 from generations.loops import PostgresLoops

@@ -9,10 +9,10 @@ from typing import Any
 
 from afterrun import Retention
 from afterrun.stores.new_file import NewFile
-from afterrun.stores.sql.attached import Attached
 from afterrun.stores.sql.backed import BackedGenerations
 from afterrun.stores.sql.backups import BackupOrder
-from afterrun.stores.sql.postgres_backup_file import BackupFile
+from afterrun.stores.sql.postgres.backup_file import BackupFile
+from afterrun.stores.sql.sqlite.attached import Attached
 from generations.backed_loops import BOTH, OFFLINE
 
 

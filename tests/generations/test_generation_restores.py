@@ -13,11 +13,11 @@ import sqlalchemy as sa
 
 from afterrun import Policy, Refused, UnitNotFound
 from afterrun.core.errors import BackupFailed
-from afterrun.stores.sql.attached import attached
-from afterrun.stores.sql.attached_units import BACKUP
 from afterrun.stores.sql.backed_kinds import kinds_of
 from afterrun.stores.sql.parts import Part
-from afterrun.stores.sql.sqlite import SQLite
+from afterrun.stores.sql.sqlite.attached import attached
+from afterrun.stores.sql.sqlite.attached_units import BACKUP
+from afterrun.stores.sql.sqlite.dialect import SQLite
 from afterrun.stores.sql.store import SqlStore
 from generations.backed_loops import (
     BOTH,

@@ -195,7 +195,7 @@ def test_a_wal_store_that_cannot_be_read_without_writing_is_refused(store: Path)
 
 def test_exact_needs_a_sqlite_that_can_tell(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where dbstat is missing, --exact is refused, and the estimates are still there."""
-    monkeypatch.setattr("afterrun.stores.sql.sqlite_tables.DBSTAT", "no_such_dbstat")
+    monkeypatch.setattr("afterrun.stores.sql.sqlite.tables.DBSTAT", "no_such_dbstat")
     answer = run_cli("inspect", store, "--exact", "--json")
     assert answer.code == Exit.REFUSED
     assert answer.json["error"]["reason"] == "no-dbstat"

@@ -17,7 +17,7 @@ from psycopg import ClientCursor, sql
 
 from afterrun import Policy, Report, Retention, SweepOptions
 from afterrun.stores.sql.backups import BackupKind, BackupOrder, Restored
-from afterrun.stores.sql.postgres_backup import PostgresMaker
+from afterrun.stores.sql.postgres.backup import PostgresMaker
 from own_store import HEAD, OLD
 from pg_server import OWNER, Database
 

@@ -12,11 +12,11 @@ import psutil
 
 from afterrun import Retention, SweepOptions
 from afterrun.stores.new_file import NewFile
-from afterrun.stores.sql import postgres_backup_whole
 from afterrun.stores.sql.backups import BackupOrder
-from afterrun.stores.sql.postgres_backup_file import BackupFile, Writing
-from afterrun.stores.sql.postgres_backup_whole import WholeDump
-from afterrun.stores.sql.postgres_programs import output
+from afterrun.stores.sql.postgres import backup_whole as postgres_backup_whole
+from afterrun.stores.sql.postgres.backup_file import BackupFile, Writing
+from afterrun.stores.sql.postgres.backup_whole import WholeDump
+from afterrun.stores.sql.postgres.programs import output
 from postgres.pg_backup_kit import MONTH
 
 

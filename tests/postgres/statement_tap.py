@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, cast
 import psycopg
 
 from afterrun.core.store import Store
-from afterrun.stores.sql.postgres import Postgres
+from afterrun.stores.sql.postgres.dialect import Postgres
 from afterrun.stores.sql.store import SqlStore
 
 Moment = Literal["before", "after"]

@@ -20,11 +20,11 @@ from afterrun.core.errors import BackupFailed
 from afterrun.core.facts import Unit
 from afterrun.stores import new_file
 from afterrun.stores.new_file import UNFINISHED
-from afterrun.stores.sql import postgres_backup_rows
 from afterrun.stores.sql.backups import BackupKind, BackupOrder
-from afterrun.stores.sql.postgres_backup import PostgresWitness
-from afterrun.stores.sql.postgres_backup_file import BackupFile, Writing
-from afterrun.stores.sql.postgres_backup_rows import UnitRows, UnitSum
+from afterrun.stores.sql.postgres import backup_rows as postgres_backup_rows
+from afterrun.stores.sql.postgres.backup import PostgresWitness
+from afterrun.stores.sql.postgres.backup_file import BackupFile, Writing
+from afterrun.stores.sql.postgres.backup_rows import UnitRows, UnitSum
 from afterrun.stores.sql.removal import Removal
 from pg_server import Database, Server
 

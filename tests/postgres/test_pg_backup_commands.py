@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from afterrun.core.errors import Exit
-from afterrun.stores.sql import postgres_backup_whole, postgres_programs
 from afterrun.stores.sql.backups import BackupKind
-from afterrun.stores.sql.postgres_backup_file import Writing
+from afterrun.stores.sql.postgres import backup_whole as postgres_backup_whole
+from afterrun.stores.sql.postgres import programs as postgres_programs
+from afterrun.stores.sql.postgres.backup_file import Writing
 from cli.kit import run_cli
 from pg_server import Database, Server
 

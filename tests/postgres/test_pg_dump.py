@@ -14,9 +14,10 @@ import pytest
 
 from afterrun import Refused, SweepOptions
 from afterrun.core.errors import BackupFailed
-from afterrun.stores.sql import postgres_backup_whole, postgres_programs
 from afterrun.stores.sql.backups import BackupOrder
-from afterrun.stores.sql.postgres_backup_whole import WholeDump, split
+from afterrun.stores.sql.postgres import backup_whole as postgres_backup_whole
+from afterrun.stores.sql.postgres import programs as postgres_programs
+from afterrun.stores.sql.postgres.backup_whole import WholeDump, split
 from pg_server import OWNER, Database, Server
 
 from .pg_backup_kit import MONTH, SCHEMA, UNITS, PgStore, content, strange_store

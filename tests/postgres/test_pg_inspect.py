@@ -10,7 +10,7 @@ from psycopg import sql
 
 from afterrun import Retention
 from afterrun.core.errors import Exit
-from afterrun.stores.sql import postgres_tables
+from afterrun.stores.sql.postgres import tables as postgres_tables
 from cli.kit import run_cli
 from pg_server import SUPERUSER, Database
 from postgres.pg_bloat import fill, may_read, snapshot, total

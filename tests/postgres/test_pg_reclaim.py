@@ -13,7 +13,8 @@ import pytest
 from afterrun import Retention
 from afterrun.core.errors import Exit, StoreFailure
 from afterrun.core.space import ReclaimOptions
-from afterrun.stores.sql import postgres_space, postgres_vacuum
+from afterrun.stores.sql.postgres import space as postgres_space
+from afterrun.stores.sql.postgres import vacuum as postgres_vacuum
 from cli.kit import run_cli
 from pg_server import POLL_SECONDS, SUPERUSER, Database, Server, await_replay
 from postgres.pg_bloat import TOUCHED, contents, fill, may_read, passed, snapshot, total, vacuum_times

@@ -15,10 +15,11 @@ import pytest
 
 from afterrun import Refused, StoreLocked, StoreUnreadable, UnitNotFound
 from afterrun.core.errors import BackupFailed
-from afterrun.stores.sql import postgres_backup_rows, postgres_restore
 from afterrun.stores.sql.backups import BackupOrder
-from afterrun.stores.sql.postgres_backup_head import Totals
-from afterrun.stores.sql.postgres_backup_rows import UnitSum
+from afterrun.stores.sql.postgres import backup_rows as postgres_backup_rows
+from afterrun.stores.sql.postgres import restore as postgres_restore
+from afterrun.stores.sql.postgres.backup_head import Totals
+from afterrun.stores.sql.postgres.backup_rows import UnitSum
 from pg_server import Database
 
 from .pg_backup_kit import HOSTILE, MONTH, SCHEMA, UNITS, PgStore, content, head_of, rewritten, strange_store

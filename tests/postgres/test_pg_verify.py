@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from afterrun.core.errors import Exit
-from afterrun.stores.sql import postgres_checks
+from afterrun.stores.sql.postgres import checks as postgres_checks
 from cli.kit import run_cli
 from pg_server import SUPERUSER, Database
 from postgres.pg_bloat import fill, may_read

@@ -13,7 +13,7 @@ from afterrun import Retention
 from afterrun.core.errors import Exit
 from afterrun.core.space import MIB, ReclaimOptions
 from afterrun.state import SweepLock
-from afterrun.stores.sql import sqlite_space
+from afterrun.stores.sql.sqlite import space as sqlite_space
 from cli.kit import run_cli, unchanged
 from engines.stores import clone_store, run_engine
 
@@ -156,7 +156,7 @@ def test_a_long_reader_is_named_before_anything_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A reader that pins the WAL makes a VACUUM useless: refused, and neither file nor WAL grows."""
-    monkeypatch.setattr("afterrun.stores.sql.sqlite.BUSY_MS", 20)
+    monkeypatch.setattr("afterrun.stores.sql.sqlite.dialect.BUSY_MS", 20)
     store = make_bloated(tmp_path / "store.sqlite", old=500, journal="wal")
     with closing(sqlite3.connect(store, isolation_level=None)) as reader:
         reader.execute("BEGIN")
@@ -176,7 +176,7 @@ def test_a_reader_that_comes_meanwhile_keeps_the_file_at_its_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is done and says `pinned`, claims no shrink, and the next reclaim brings the space."""
-    monkeypatch.setattr("afterrun.stores.sql.sqlite.BUSY_MS", 20)
+    monkeypatch.setattr("afterrun.stores.sql.sqlite.dialect.BUSY_MS", 20)
     store = make_bloated(tmp_path / "store.sqlite", old=500, journal="wal")
     before, rows, vacuum = store.stat().st_size, contents(store), sqlite_space._vacuum
     with closing(sqlite3.connect(store, isolation_level=None)) as reader:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from afterrun.core.errors import Exit, StoreFailure
-from afterrun.stores.sql import sqlite_space
+from afterrun.stores.sql.sqlite import space as sqlite_space
 from cli.kit import count, run_cli, run_process, spawn
 
 from .bloated import Journal, beside, contents, is_sound, make_bloated

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from afterrun.stores import open_store
-from afterrun.stores.sql.sqlite import SQLite
+from afterrun.stores.sql.sqlite.dialect import SQLite
 from afterrun.stores.sql.store import SqlStore
 from own_store import OLD, PLAIN, RUNS, OwnStore, own_store
 

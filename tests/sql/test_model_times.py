@@ -18,7 +18,7 @@ from afterrun.core.store import Cursor
 from afterrun.core.times import to_instant
 from afterrun.profiles.registry import TimeFormat
 from afterrun.stores.sql import candidates
-from afterrun.stores.sql.sqlite import SQLite
+from afterrun.stores.sql.sqlite.dialect import SQLite
 from own_store import PLAIN, OwnStore, own_store
 from sql_kit import FAR, pages, rows, sqlite, traced
 

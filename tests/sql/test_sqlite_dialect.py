@@ -12,8 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from afterrun.core.errors import MESSAGE_LIMIT, AfterrunError, StoreFailure, UnitFailure
-from afterrun.stores.sql import sqlite as module
-from afterrun.stores.sql.sqlite import SQLite
+from afterrun.stores.sql.sqlite import dialect as module
+from afterrun.stores.sql.sqlite.dialect import SQLite
 from sql_kit import make, rows
 
 SECRET = "hunter2-sk-4711"  # noqa: S105 - stands for a value that no message may show

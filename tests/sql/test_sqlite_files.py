@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from afterrun import Policy, Retention, StoreUnreadable, SweepOptions
 from afterrun.core.errors import Refused
 from afterrun.stores import open_store
-from afterrun.stores.sql.sqlite import SQLite
+from afterrun.stores.sql.sqlite.dialect import SQLite
 from own_store import DAY, OLD, PLAIN, RUNS, own_store
 from random_stores import VERSIONS, create_store
 from sql_kit import make, rows, sqlite

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from afterrun.core.errors import Refused
-from afterrun.stores.sql.sqlite import SQLite
-from afterrun.stores.sql.sqlite_trust import INNOCUOUS
+from afterrun.stores.sql.sqlite.dialect import SQLite
+from afterrun.stores.sql.sqlite.trust import INNOCUOUS
 from own_store import OLD, RUNS, own_store
 
 JSON = "CREATE INDEX by_tag ON runs (json_extract(parent, '$.tag'));"

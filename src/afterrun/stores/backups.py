@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from afterrun.stores.sql.backups import Backups
-from afterrun.stores.sql.sqlite_backups import SqliteBackups
+from afterrun.stores.sql.sqlite.backups import SqliteBackups
 from afterrun.stores.sql.store import SqlStore
 
 
 def _postgres(store: SqlStore) -> Backups:
-    from afterrun.stores.sql.postgres_backup import PostgresBackups  # noqa: PLC0415 - the driver is an extra
+    from afterrun.stores.sql.postgres.backup import PostgresBackups  # noqa: PLC0415 - the driver is an extra
 
     return PostgresBackups(store)
 

@@ -15,7 +15,7 @@ from afterrun.profiles import Profile, built_in_names, detect, load_built_in, lo
 from afterrun.stores.annexes import declared_by, reach_of
 from afterrun.stores.sql.dialect import Dialect
 from afterrun.stores.sql.made import sql_store
-from afterrun.stores.sql.sqlite import SQLite
+from afterrun.stores.sql.sqlite.dialect import SQLite
 from afterrun.stores.sql.store import SqlStore
 
 SCHEMA: Final = "schema"
@@ -117,7 +117,8 @@ def _on_server(url: URL, wanted: Collection[frozenset[str]], named: str, *, writ
     ``named`` is the schema whose absence is told if there is none.
     """
     try:
-        from afterrun.stores.sql import postgres, postgres_session  # noqa: PLC0415 - the driver is an extra
+        from afterrun.stores.sql.postgres import dialect as postgres  # noqa: PLC0415 - the driver is an extra
+        from afterrun.stores.sql.postgres import session as postgres_session  # noqa: PLC0415 - the driver is an extra
     except ImportError:
         raise UsageError(
             "stores in PostgreSQL need the driver psycopg: pip install 'afterrun[postgres]'"

@@ -11,7 +11,7 @@ from typing import Final
 
 from afterrun.core.errors import AfterrunError, Refused, StoreFailure, UnitFailure
 from afterrun.core.space import Reclaim, ReclaimOptions
-from afterrun.stores.sql.sqlite_space import lacking
+from afterrun.stores.sql.sqlite.space import lacking
 from afterrun.stores.sql.store import SqlStore
 
 PINNED: Final = (

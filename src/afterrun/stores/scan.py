@@ -16,10 +16,10 @@ from afterrun.profiles import Profile
 from afterrun.profiles.detect import fitting
 from afterrun.profiles.directory import DirectoryProfile
 from afterrun.stores.scan_folders import examine_folder, first_names
-from afterrun.stores.sql.backup_meta import OWN_TABLES
 from afterrun.stores.sql.made import sql_store
-from afterrun.stores.sql.sqlite import SQLite
-from afterrun.stores.sql.sqlite_files import table_names
+from afterrun.stores.sql.sqlite.backup_meta import OWN_TABLES
+from afterrun.stores.sql.sqlite.dialect import SQLite
+from afterrun.stores.sql.sqlite.files import table_names
 from afterrun.stores.sql.store import SqlStore
 from afterrun.stores.walk import Bounds, Marked, Place, Unreadable, Walk
 

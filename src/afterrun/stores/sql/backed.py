@@ -19,8 +19,9 @@ from afterrun.stores.sql.blob_backup import blob_parts
 from afterrun.stores.sql.generation_facts import GenerationFacts
 from afterrun.stores.sql.generations import GenerationRemoval
 from afterrun.stores.sql.generations import spelled as spelled_generation
+from afterrun.stores.sql.ids import spelled
 from afterrun.stores.sql.parts import Part, generation_parts, parts, plain_table
-from afterrun.stores.sql.store import SqlStore, spelled
+from afterrun.stores.sql.store import SqlStore
 
 Way: TypeAlias = tuple[str, tuple[str, ...]]
 """A table, and the columns by whose values rows of units are found in it."""

@@ -14,9 +14,10 @@ from afterrun.core.facts import Key, Reason, Unit, key_text, readable
 from afterrun.core.row_tables import kind_of
 from afterrun.stores.sql.backed import Leads, Way, fits
 from afterrun.stores.sql.dialect import Column
+from afterrun.stores.sql.ids import spelled
 from afterrun.stores.sql.parts import Part, plain_table
 from afterrun.stores.sql.row_binding import RowBinding
-from afterrun.stores.sql.store import SqlStore, spelled
+from afterrun.stores.sql.store import SqlStore
 
 
 class BackedRows:

@@ -19,7 +19,7 @@ from afterrun.core.row_tables import row_unit
 from afterrun.stores.sql.backed_rows import BackedRows
 from afterrun.stores.sql.dialect import Column
 from afterrun.stores.sql.parts import Part
-from afterrun.stores.sql.sqlite_schema import quoted
+from afterrun.stores.sql.sqlite.schema import quoted
 
 LISTS: Final = "afterrun_rows_"
 """What the names of these tables begin with; the name of the row table follows."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -30,6 +29,7 @@ from afterrun.stores.sql.dialect import Dialect, Sizes
 from afterrun.stores.sql.elsewhere import Reach, Reaching
 from afterrun.stores.sql.facts import Facts
 from afterrun.stores.sql.hooks import before_sweep
+from afterrun.stores.sql.ids import spelled
 from afterrun.stores.sql.latest import last_added, newest_time
 from afterrun.stores.sql.literals import literal
 from afterrun.stores.sql.orphans import faults, overdue
@@ -40,12 +40,6 @@ from afterrun.stores.sql.transaction import Locks, RowLocks, SqlTransaction
 
 STATEMENT_PAGE: Final = 1_000
 """Raw keys of a page in the statements that people read."""
-
-NUMBER: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
-"""Text that may be the id of a run whose key is a number."""
-
-MAX_INTEGER: Final = 2**63 - 1
-"""Greatest integer of any database."""
 
 
 class SqlStore:
@@ -495,11 +489,3 @@ class SqlStore:
         """Let go of the databases."""
         self.dialect.close()
         self.reach.close()
-
-
-def spelled(text: str) -> list[Key]:
-    """Return the keys that an id, as a person types it, may stand for."""
-    keys: list[Key] = [text]
-    if NUMBER.fullmatch(text) and abs(int(text)) <= MAX_INTEGER:
-        keys.append(int(text))
-    return [key for key in keys if readable(key)]
