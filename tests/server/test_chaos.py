@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -18,7 +19,9 @@ import pytest
 
 from afterrun.core.times import DAY
 from afterrun.runs import RunNotFound, RunStatus, RunStore
+from afterrun.runs.effect_rows import Effect
 from afterrun.runs.words import EffectStatus
+from afterrun.server.again import again
 from server.server_kit import HERE, PATIENCE, POLL, Server, eventually, output, start
 
 SOAK = os.environ.get("AFTERRUN_SOAK") == "1"
@@ -82,8 +85,11 @@ class Chaos:
         self._ask_sink()
         told = self.told()
         for effect in unsettled:
-            self._store.effects.settle(effect, applied=effect.key in told, by="a person", receipt=b'"taken"')
+            again(partial(self._settle, effect, applied=effect.key in told))
             self.settled += 1
+
+    def _settle(self, effect: Effect, *, applied: bool) -> None:
+        self._store.effects.settle(effect, applied=applied, by="a person", receipt=b'"taken"')
 
     def _ask_sink(self) -> None:
         """Wait until the sink has taken all that it was told before."""

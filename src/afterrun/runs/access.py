@@ -57,6 +57,17 @@ def lock_tree(transaction: Transaction, run: str) -> None:
     _let_look(transaction, transaction.direct(_top, {"run": run}))
 
 
+def hold_trees(transaction: Transaction, roots: Collection[str]) -> None:
+    """Lock the roots of trees in the order of their ids."""
+    transaction.direct(tops, {"roots": transaction.dialect.listed(sorted(set(roots)))})
+
+
+def tops(dialect: Dialect) -> sa.ClauseElement:
+    """Return the statement that locks ``:roots``."""
+    top = sa.select(runs.c.id).where(dialect.among(runs.c.id, "roots"))
+    return dialect.locked(top.order_by(runs.c.id))
+
+
 def _let_look(transaction: Transaction, tops: Sequence[tuple[Any, ...]]) -> None:
     """Let sweeps look again at a tree that one has set aside."""
     for root, set_aside in tops:

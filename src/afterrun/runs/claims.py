@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from afterrun.core.times import Instant, micros
-from afterrun.runs.access import hold, hold_as_owner
+from afterrun.runs.access import hold, hold_as_owner, tops
 from afterrun.runs.database import Database, Dialect, Transaction
 from afterrun.runs.labels import label
 from afterrun.runs.lifecycle import hand_off, wake
@@ -150,7 +150,7 @@ def _claimable(transaction: Transaction, found: Sequence[tuple[Any, ...]]) -> li
     ids, roots = zip(*found, strict=True)
     listed = transaction.dialect.listed
     wanted = {"ids": listed(ids), "roots": listed(sorted(set(roots)))}
-    _, rows = transaction.direct_behind(_roots, _looked, wanted)
+    _, rows = transaction.direct_behind(tops, _looked, wanted)
     looks = [(run_from(row[:RUN]), Look(*row[RUN:])) for row in rows]
     for _, look in looks[:1]:
         transaction.tell(look.clock)
@@ -163,11 +163,6 @@ def _queued(dialect: Dialect) -> sa.Select[Any]:
     named = dialect.among(runs.c.name, "names")
     wanted = sa.select(runs.c.id, runs.c.root_id).where(QUEUED, named)
     return wanted.order_by(runs.c.id).limit(sa.bindparam("most", type_=sa.BigInteger()))
-
-
-def _roots(dialect: Dialect) -> sa.ClauseElement:
-    top = sa.select(runs.c.id).where(dialect.among(runs.c.id, "roots"))
-    return dialect.locked(top.order_by(runs.c.id))
 
 
 def _looked(dialect: Dialect) -> sa.Select[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
@@ -10,7 +10,7 @@ from typing import Self
 import sqlalchemy as sa
 
 from afterrun.runs import calls, contents, creation, lifecycle, trees
-from afterrun.runs.access import hold, look_at
+from afterrun.runs.access import hold, hold_trees, look_at
 from afterrun.runs.calls import Calls
 from afterrun.runs.checkpoints import Checkpoints
 from afterrun.runs.claims import Claims
@@ -135,6 +135,15 @@ class RunStore:
         """
         with self._database.together(before_commit=before_commit):
             yield
+
+    def hold_trees(self, roots: Collection[str]) -> None:
+        """Within `together`: hold the trees of these roots, in an order that is the same for all who do so.
+
+        Who changes several trees in one transaction holds them all first: two that take them one by one, or
+        content that both store, would wait for each other.
+        """
+        with self._database.writing() as transaction:
+            hold_trees(transaction, roots)
 
     @property
     def has_one_writer(self) -> bool:

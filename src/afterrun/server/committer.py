@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from afterrun.core.errors import StoreFailure
 from afterrun.runs import RunStore
+from afterrun.server.again import PASSING, again
 
 T = TypeVar("T")
 
@@ -22,13 +21,6 @@ TOGETHER: Final = 64
 OVERLAPPING: Final = 2
 """Transactions under way at a time: one that does its work, and one that waits for the disk."""
 
-PASSING: Final = ("busy", "deadlock", "serialization", "lost-connection")
-"""Kinds of failure after which the same work is tried again."""
-
-TRIES: Final = 6
-FIRST_PAUSE: Final = 0.05
-"""Seconds before the second try; each further pause is twice as long."""
-
 
 @dataclass(frozen=True, slots=True)
 class _Done:
@@ -36,12 +28,23 @@ class _Done:
     error: BaseException | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A piece of work, who waits for it, and the tree that it is about."""
+
+    work: Callable[[], Any]
+    answer: asyncio.Future[Any]
+    tree: str | None
+
+
 class Committer:
     """Does work on the store in threads of its own.
 
     A piece of work is any number of calls of the store, in one transaction. Pieces are begun in the order in
-    which they were asked for. If one of several fails, all of them are done again, each in a transaction of
-    its own, so that only that one fails.
+    which they were asked for. Those of one tree each share a transaction, which holds all these trees first;
+    others have one of their own: so nobody who holds a tree, and waits for content that is stored here, is
+    waited for. If one of several fails, all of them are done again, each in a transaction of its own, so that
+    only that one fails.
 
     Where the database lets several write, one thread works on the next transaction while another one waits
     for the disk. Statements of two transactions never mix, so that the rows that these lock, content that
@@ -54,15 +57,18 @@ class Committer:
         self._count = 1 if store.has_one_writer else OVERLAPPING
         self._threads = ThreadPoolExecutor(self._count, thread_name_prefix="afterrun-commit")
         self._turn = threading.Lock()
-        self._waiting: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
+        self._waiting: deque[_Piece] = deque()
         self._flushing = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.commits = 0
 
-    async def do(self, work: Callable[[], T]) -> T:
-        """Do a piece of work, and return once it is committed. Raises what it raises."""
+    async def do(self, work: Callable[[], T], *, tree: str | None = None) -> T:
+        """Do a piece of work, and return once it is committed. Raises what it raises.
+
+        ``tree`` is the root of the one tree that it reads and changes, if it is one.
+        """
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._waiting.append((work, answer))
+        self._waiting.append(_Piece(work, answer, tree))
         if self._flushing < self._count:
             self._flushing += 1
             flushing = asyncio.create_task(self._flush())
@@ -86,36 +92,40 @@ class Committer:
     def _commit(self) -> list[tuple[asyncio.Future[Any], _Done]]:
         """Do what waits once it is this thread's turn; the turn ends when only the commit is left."""
         turn = _Turn(self._turn)
-        batch: list[tuple[Callable[[], Any], asyncio.Future[Any]]] = []
         with turn:
-            while self._waiting and len(batch) < TOGETHER:
-                batch.append(self._waiting.popleft())
+            batch = self._next()
             if not batch:
                 return []
             self.commits += 1
             try:
                 with self._store.together(before_commit=turn.end):
-                    done = [_Done(work()) for work, _ in batch]
-                return [(answer, outcome) for (_, answer), outcome in zip(batch, done, strict=True)]
+                    if len(batch) > 1 and self._count > 1:
+                        self._store.hold_trees([piece.tree for piece in batch if piece.tree])
+                    done = [_Done(piece.work()) for piece in batch]
+                return [(piece.answer, outcome) for piece, outcome in zip(batch, done, strict=True)]
             except Exception:  # noqa: BLE001, S110 - each is done again alone, and raises there
                 pass
         with self._turn:
-            return [(answer, self._alone(work)) for work, answer in batch]
+            return [(piece.answer, self._alone(piece.work)) for piece in batch]
+
+    def _next(self) -> list[_Piece]:
+        """Take what waits and may share a transaction."""
+        batch: list[_Piece] = []
+        while self._waiting and len(batch) < TOGETHER:
+            if batch and self._count > 1 and None in (batch[0].tree, self._waiting[0].tree):
+                break
+            batch.append(self._waiting.popleft())
+        return batch
 
     def _alone(self, work: Callable[[], Any]) -> _Done:
-        pause = FIRST_PAUSE
-        for left in reversed(range(TRIES)):
-            try:
-                with self._store.together():
-                    return _Done(work())
-            except StoreFailure as error:
-                if error.kind not in PASSING or not left:
-                    return _Done(error=error)
-            except Exception as error:  # noqa: BLE001 - it is the answer
-                return _Done(error=error)
-            time.sleep(pause)
-            pause *= 2
-        raise AssertionError  # the last try has returned
+        def one() -> Any:  # noqa: ANN401 - whatever the work returns
+            with self._store.together():
+                return work()
+
+        try:
+            return _Done(again(one, after=PASSING))
+        except Exception as error:  # noqa: BLE001 - it is the answer
+            return _Done(error=error)
 
 
 class _Turn:

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from afterrun.core.errors import UsageError
 from afterrun.runs import Effect, NotFound, Question, RunStatus, RunStore, WrongState
 from afterrun.runs.pages import Asked, Place, QuestionKind
+from afterrun.server.again import again
 from afterrun.server.answers import (
     CancelledAnswer,
     EffectAnswer,
@@ -108,7 +109,8 @@ class StoreDesk:
     def start(self, ask: StartAsk) -> StartedAnswer:
         """Start a workflow: the run is queued, durably, when this returns."""
         content = dump("input", ask.input)
-        made = self._store.create(ask.workflow, idempotency_key=ask.idempotency_key, content=content)
+        key = ask.idempotency_key
+        made = again(lambda: self._store.create(ask.workflow, idempotency_key=key, content=content))
         self._queued()
         return StartedAnswer(run=RunAnswer.of(made.run), new=made.new)
 
@@ -153,14 +155,14 @@ class StoreDesk:
 
     def cancel(self, run: str, ask: CancelAsk) -> CancelledAnswer:
         """Cancel it and all below it."""
-        count = self._store.cancel_tree(run, reason=ask.reason)
+        count = again(lambda: self._store.cancel_tree(run, reason=ask.reason))
         self._nudge()
         return CancelledAnswer(cancelled=count)
 
     def decide(self, run: str, ask: DecideAsk) -> QuestionAnswer:
         """Answer what it asked."""
         question = self._question(run, ask)
-        self._answer(question, ask)
+        again(lambda: self._answer(question, ask))
         self._nudge()
         before = (question.generation, question.number - 1)
         [now] = self._store.pages.questions(run, kind=ask.kind, pending=False, after=before, limit=1)
@@ -169,7 +171,7 @@ class StoreDesk:
     def message(self, run: str, ask: MessageAsk) -> MessageAnswer:
         """Send it a message: it is in the store when this returns, and wakes a run that waits."""
         content = dump("message", ask.content)
-        sent = self._store.messages.send(run, content, sender=ask.sender, key=ask.key)
+        sent = again(lambda: self._store.messages.send(run, content, sender=ask.sender, key=ask.key))
         self._nudge()
         return MessageAnswer.of(sent)
 
@@ -181,15 +183,14 @@ class StoreDesk:
     def settle(self, run: str, ask: SettleAsk) -> EffectAnswer:
         """Say what became of an effect in doubt; the run goes on if it waits."""
         receipt = dump("receipt", ask.receipt) if ask.applied else None
-        settled = self._store.effects.settle(
-            self._effect(run, ask), applied=ask.applied, by=ask.by, receipt=receipt
-        )
+        effect, settle = self._effect(run, ask), self._store.effects.settle
+        settled = again(lambda: settle(effect, applied=ask.applied, by=ask.by, receipt=receipt))
         self._nudge()
         return EffectAnswer.of(settled)
 
     def resume(self, run: str) -> RunAnswer:
         """Let a run go on that failed, parked or waits; one that is queued already stays so."""
-        found = self._store.resume(run)
+        found = again(lambda: self._store.resume(run))
         self._nudge()
         return RunAnswer.of(found)
 

@@ -127,7 +127,7 @@ class Dispatch:
     async def _begin(self, session: Session, claim: Claim) -> None:
         run = claim.run
         try:
-            begun = await self._committer.do(lambda: beginning(self._store, claim))
+            begun = await self._committer.do(lambda: beginning(self._store, claim), tree=run.root)
         except AfterrunError as error:
             self.give_up(session, error)
             return
@@ -169,7 +169,9 @@ class Dispatch:
     async def _answer(self, session: Session, message: Message, ask: Ask) -> None:
         do = message["do"]
         try:
-            parts = await self._committer.do(lambda: answering.answer(self._store, do, ask))
+            parts = await self._committer.do(
+                lambda: answering.answer(self._store, do, ask), tree=session.run.root
+            )
         except (AfterrunError, ValueError, TypeError, KeyError) as error:
             gone = isinstance(error, GONE) or not isinstance(error, RunError | UsageError | ValueError)
             refusal = {"gone": gone, "message": str(error)}
@@ -205,7 +207,7 @@ class Dispatch:
         session.asked += 1
         run, epoch = session.run.id, session.epoch
         try:
-            waited, entries = await self._committer.do(lambda: self._waited(session))
+            waited, entries = await self._committer.do(lambda: self._waited(session), tree=session.run.root)
         except AfterrunError as error:
             self.give_up(session, error)
             return
@@ -302,7 +304,7 @@ class Dispatch:
         ask = Ask(session.run, session.epoch, {"reason": reason}, None)
         self._leave(session)
         with suppress(AfterrunError):
-            await self._committer.do(lambda: answering.failed(self._store, ask))
+            await self._committer.do(lambda: answering.failed(self._store, ask), tree=session.run.root)
 
     async def drain(self, seconds: float) -> None:
         """Let steps that run end, for the grace at most."""
