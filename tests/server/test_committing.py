@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -31,8 +31,17 @@ def database(postgres: PgServer) -> Iterator[Database]:
     postgres.drop_database(made.name)
 
 
-def test_who_holds_a_tree_and_stores_what_the_server_stores_is_not_caught(database: Database) -> None:
+def test_who_holds_a_tree_and_stores_what_the_server_stores_is_not_caught(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A transaction of several trees holds them before it stores content that others may store, too."""
+    alone, redo = [], Committer._alone
+
+    def noted(committer: Committer, work: Callable[[], object]) -> object:
+        alone.append(work)
+        return redo(committer, work)
+
+    monkeypatch.setattr(Committer, "_alone", noted)
     held, wanted = threading.Event(), threading.Event()
     with RunStore.open(database.url()) as store:
         runs = sorted(store.create("one").run.id for _ in range(2))
@@ -59,6 +68,7 @@ def test_who_holds_a_tree_and_stores_what_the_server_stores_is_not_caught(databa
             caught.result()
         committer.close()
         assert committer.commits == 1, "both shared a transaction"
+        assert not alone, "the transaction had to be done again"
         assert [len(store.messages.of(run)) for run in runs] == [1, 2]
 
 
