@@ -94,6 +94,14 @@ FORMATS: Final[dict[str, tuple[str | tuple[str, int], ...]]] = {
     "jwt": ("eyJ", (URL64, 40), ".eyJ", (URL64, 80), ".", (URL64, 43)),
     "discord": ("M", (ALNUM, 23), ".", (URL64, 6), ".", (URL64, 38)),
     "openshift": ("sha256~", (URL64, 43)),
+    "authress": ("sc_", (ALNUM, 20), ".", (ALNUM, 5), ".acc-", (ALNUM, 20), ".", (URL64, 60)),
+    "clickhouse": ("4b1d", (ALNUM, 38)),
+    "frameio": ("fio-u-", (URL64, 64)),
+    "intra42": ("s-s4t2ud-", (HEX, 64)),
+    "scalingo": ("tk-us-", (URL64, 48)),
+    "settlemint": ("sm_pat_", (ALNUM, 16)),
+    "gitlab-session": ("_gitlab_session=", (LOWER, 32)),
+    "jwt-in-base64": ("ZXlKaGJHY2lPaU", (B64, 60)),
     "tailscale": ("tskey-auth-", (ALNUM, 12), "-", (ALNUM, 32)),
 }
 """Alphabets and lengths of token formats, piece by piece."""
