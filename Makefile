@@ -60,15 +60,15 @@ tools:
 demo: venv ## show on a real engine what afterrun does (budget: 1 min)
 	@$(BIN)/python demo/run.py
 
-test: tools venv lint test-fast test-engines smoke ## every check, as in CI (budget: 40 min)
+test: tools venv lint test-fast test-engines smoke ## every check, as in CI (budget: 38 min)
 	@echo "test: all passed"
 
-test-fast: tools venv ## tests without an engine (budget: 25 min)
+test-fast: tools venv ## tests without an engine (budget: 20 min)
 	@echo "test-fast"
 	@$(BIN)/pytest -q -n 2 -m "not engine"
 
 # One file stays in one process, so that the store an engine made for it is made once.
-test-engines: tools venv ## tests with real engines, installed on first use (budget: 13 min)
+test-engines: tools venv ## tests with real engines, installed on first use (budget: 15 min)
 	@echo "test-engines"
 	@$(BIN)/pytest -q -n 2 --dist loadfile -m engine
 

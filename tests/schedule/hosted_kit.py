@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from queue import Empty, Queue
@@ -33,8 +33,9 @@ class HostProcess:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._lines.put(line)
+        with suppress(ValueError):  # who needs no more has closed it
+            for line in self.process.stdout:
+                self._lines.put(line)
         self._lines.put("")
 
     def say(self, *words: str) -> None:

@@ -13,7 +13,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from queue import Empty, Queue
 
@@ -80,8 +80,9 @@ class App:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self._told.put(line)
+        with suppress(ValueError):  # who needs no more has closed it
+            for line in self.process.stdout:
+                self._told.put(line)
         self._told.put("")
 
     def hear(self, pattern: str) -> str:
