@@ -59,10 +59,10 @@ def lock_tree(transaction: Transaction, run: str) -> None:
 
 def hold_trees(transaction: Transaction, roots: Collection[str]) -> None:
     """Lock the roots of trees in the order of their ids."""
-    transaction.direct(tops, {"roots": transaction.dialect.listed(sorted(set(roots)))})
+    transaction.direct(roots_held, {"roots": transaction.dialect.listed(sorted(set(roots)))})
 
 
-def tops(dialect: Dialect) -> sa.ClauseElement:
+def roots_held(dialect: Dialect) -> sa.ClauseElement:
     """Return the statement that locks ``:roots``."""
     top = sa.select(runs.c.id).where(dialect.among(runs.c.id, "roots"))
     return dialect.locked(top.order_by(runs.c.id))

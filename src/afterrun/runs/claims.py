@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 
 from afterrun.core.times import Instant, micros
-from afterrun.runs.access import hold, hold_as_owner, tops
+from afterrun.runs.access import hold, hold_as_owner, roots_held
 from afterrun.runs.database import Database, Dialect, Transaction
 from afterrun.runs.labels import label
 from afterrun.runs.lifecycle import hand_off, wake
@@ -150,7 +150,7 @@ def _claimable(transaction: Transaction, found: Sequence[tuple[Any, ...]]) -> li
     ids, roots = zip(*found, strict=True)
     listed = transaction.dialect.listed
     wanted = {"ids": listed(ids), "roots": listed(sorted(set(roots)))}
-    _, rows = transaction.direct_behind(tops, _looked, wanted)
+    _, rows = transaction.direct_behind(roots_held, _looked, wanted)
     looks = [(run_from(row[:RUN]), Look(*row[RUN:])) for row in rows]
     for _, look in looks[:1]:
         transaction.tell(look.clock)
@@ -177,7 +177,7 @@ def _blocked(transaction: Transaction, run: Run) -> bool:
 
 
 def _begin(transaction: Transaction, claims: Sequence[Claim], owner: str, until: Instant) -> None:
-    """Give runs to their owner, and let them go on: a statement a table, however many runs there are."""
+    """Give runs to their owner, and let them go on; no statement is waited for."""
     now = transaction.now
     lease = {"owner": owner, "acquired_at": now, "until": until, "released_at": None}
     scope = {"ids": transaction.dialect.listed([claim.run.id for claim in claims]), "now": now}

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from afterrun.runs import contents
 from afterrun.runs.access import held, look_at, refuse_stale
-from afterrun.runs.contents import Found
+from afterrun.runs.contents import FOUND, Found
 from afterrun.runs.database import Dialect, Transaction
 from afterrun.runs.endings import own_work
 from afterrun.runs.lifecycle import finish, wake
@@ -38,15 +38,11 @@ class Asked(NamedTuple):
     clock: int | None
 
 
-BLOB: Final = -len(Found._fields)
-"""Where the columns begin that tell of the output's blob."""
-
-
 def complete(transaction: Transaction, run: str, *, output: bytes | None, epoch: int) -> None:
     """Complete a running run, as `finish` does. Raises as it does."""
     address = None if output is None else transaction.sealing.address(output)
     told = held(transaction, run, _state, address=address)
-    found = Asked(*told[0][:BLOB]) if told else None
+    found = Asked(*told[0][:FOUND]) if told else None
     if found is None or found.status != RunStatus.RUNNING or found.key or found.recipient or found.open:
         finish(transaction, run, RunStatus.COMPLETED, output=output, epoch=epoch)
         return
@@ -54,7 +50,7 @@ def complete(transaction: Transaction, run: str, *, output: bytes | None, epoch:
     refuse_stale(() if found.epoch is None else (found.epoch,), epoch)
     output_id = None
     if output is not None and address is not None:
-        output_id = contents.put(transaction, output, address, Found(*told[0][BLOB:]))
+        output_id = contents.put(transaction, output, address, Found(*told[0][FOUND:]))
     values = {"run": run, "moment": transaction.now, "of_generation": found.generation, "output": output_id}
     transaction.direct_all((_end_generation, _release, _settle, _end), values)
     if found.parent is not None:

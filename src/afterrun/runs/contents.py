@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 
@@ -53,6 +53,10 @@ class Found(NamedTuple):
     number: int | None
     key_id: str | None
     new: int
+
+
+FOUND: Final = -len(Found._fields)
+"""Where these columns begin in a row that ends with them."""
 
 
 def store(transaction: Transaction, content: bytes | None) -> int | None:

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from afterrun.core.times import to_datetime
 from afterrun.runs import contents
 from afterrun.runs.access import held, refuse_stale, refuse_state
-from afterrun.runs.contents import Found
+from afterrun.runs.contents import FOUND, Found
 from afterrun.runs.database import Dialect, Transaction
 from afterrun.runs.direct import insert_of
 from afterrun.runs.errors import RunNotFound
@@ -29,9 +29,6 @@ FIRST: Final = 1
 
 ATTEMPT: Final = ("run_id", "generation", "step", "status", "queued_at", "started_at", "ended_at")
 """Columns of an attempt but for its own number and its output."""
-
-BLOB: Final = -len(Found._fields)
-"""Where the columns begin that tell of the blob."""
 
 
 class Asked(NamedTuple):
@@ -106,7 +103,7 @@ def _allowed(
 ) -> tuple[Asked, Found]:
     """Hold a run's tree, and make sure that its owner may record a step now; look for its output, too."""
     told = held(transaction, run, _state, address=address)
-    rows = [Asked(*row[:BLOB]) for row in told]
+    rows = [Asked(*row[:FOUND]) for row in told]
     if not rows:
         raise RunNotFound(run)
     found = rows[0]
@@ -114,7 +111,7 @@ def _allowed(
     refuse_stale(() if found.epoch is None else (found.epoch,), epoch)
     refuse(lineage_fault(rows))
     refuse_state(found.status, (RunStatus.RUNNING,), "begin a step")
-    return found, Found(*told[0][BLOB:])
+    return found, Found(*told[0][FOUND:])
 
 
 def _state(dialect: Dialect) -> sa.Select[Any]:
