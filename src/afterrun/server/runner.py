@@ -11,10 +11,13 @@ import gc
 import signal
 import socket
 import sys
+import traceback
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Final
 
 from afterrun.core.errors import UsageError
+from afterrun.runs.scrub import scrub
 from afterrun.server.app import App, load_app
 from afterrun.server.calling import Connection
 from afterrun.server.context import Context
@@ -84,11 +87,19 @@ def main(arguments: list[str]) -> int:
     try:
         app = load_app(reference)
     except Exception as error:  # noqa: BLE001 - an app is code of somebody else
-        said = str(error) if isinstance(error, UsageError) else f"the app failed: {type(error).__name__}"
-        link.sendall(encode({"type": "broken", "message": said[:1_000]}))
+        link.sendall(encode({"type": "broken", "message": _why_broken(error)[:1_000]}))
         return BROKEN
     asyncio.run(serve(app, link))
     return 0
+
+
+def _why_broken(error: Exception) -> str:
+    """Say why an app cannot be loaded, and where. Of messages only an import's is told: it names modules."""
+    if isinstance(error, UsageError):
+        return str(error)
+    said = scrub(str(error)) if isinstance(error, ImportError) else type(error).__name__
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"the app failed: {said} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})"
 
 
 if __name__ == "__main__":
